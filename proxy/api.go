@@ -1,0 +1,72 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
+)
+
+// ReplicaID names a replica across snapshots: "qwen3-4b/2".
+type ReplicaID string
+
+// Snapshot is everything the hot path needs to know; it is never changed once
+// applied.
+type Snapshot struct {
+	Models       []Model
+	DefaultModel string // serves requests that name no known model; empty refuses them
+	// Keys accepted from clients, each with the stable name of its tenant. Empty
+	// means that no key is asked for.
+	Keys map[string]string
+}
+
+// Model is one model as the hot path sees it.
+type Model struct {
+	Name        string
+	Aliases     []string // exact names, or a beginning with * at the end
+	MaxModelLen int      // tokens; 0 when not known
+	Created     time.Time
+	Routing     route.Settings
+	Replicas    []Replica // by index
+	// State says, for a person, why no replica is ready: "starting: loading weights".
+	State string
+}
+
+// Replica is one upstream engine.
+type Replica struct {
+	ID     ReplicaID
+	URL    string // base URL, without path
+	APIKey string // key of the engine, or empty
+	// Rank is the data-parallel rank to ask for in X-data-parallel-rank, or -1 when
+	// the replica is a process of its own.
+	Rank  int
+	Route route.Replica
+}
+
+// Recorder takes finished requests. Record must never block: it drops and counts
+// when its buffer is full.
+type Recorder interface {
+	Record(Record)
+}
+
+// Record is one finished request. It never holds content.
+type Record struct {
+	ID             string // value of the response header x-lmwarden-request
+	Arrived        time.Time
+	Model          string // name of the model that served it
+	RequestedModel string
+	Path           string // one of the known API paths
+	Client         string // first product of the user agent
+	KeySource      string // where the conversation key came from
+	Group          route.Key
+	Streamed       bool
+	Status         int // sent to the client; 499 when it left first
+	Error          string
+	Attempts       int
+	Decision       route.Decision // Terms are the record's own copy
+	Decided        bool           // false when no replica was chosen
+	Miss           route.Miss
+	FirstToken     time.Duration // since arrival; 0 when none came
+	Duration       time.Duration // since arrival
+	// Token counts of the engine; -1 when it reported none.
+	Prompt, Cached, Completion int
+}

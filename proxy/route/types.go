@@ -1,0 +1,246 @@
+package route
+
+import "time"
+
+// Key names a conversation or a group: 128 bits of a hash over tenant, model and
+// the client's own id. The zero Key means "none".
+type Key [16]byte
+
+// Class says why a request went where it went. Each forwarded request has exactly one.
+type Class uint8
+
+// The decision classes.
+const (
+	ClassNone         Class = iota
+	ClassPlaced             // first turn of a conversation: the policy chose a home
+	ClassSticky             // went to its home
+	ClassSpilled            // home was past the threshold; this request went elsewhere, home is kept
+	ClassRehomed            // home is gone, draining or a new incarnation; a new home was chosen
+	ClassClientPinned       // the client named the replica
+	ClassUnkeyed            // no conversation could be told
+	ClassSide               // a side call of a known group; makes, moves and refreshes no pin
+	ClassOff                // affinity is off
+	NumClasses              // number of classes, for arrays indexed by Class
+)
+
+// Kind is what a request is within its client's session.
+type Kind uint8
+
+// The kinds of request.
+const (
+	KindMain  Kind = iota // a turn of a main conversation
+	KindAgent             // a turn of a subagent's conversation
+	KindSide              // a title, probe, token count or classifier
+)
+
+// SpillRule says how a request chooses whether to leave its home.
+type SpillRule uint8
+
+// The spill rules.
+const (
+	SpillCount  SpillRule = iota // at the threshold, when another has fewer in flight
+	SpillPriced                  // when the wait at home costs more than a new prefill elsewhere
+)
+
+// Admission says what may be let in at once.
+type Admission uint8
+
+// The admission rules.
+const (
+	AdmissionNone       Admission = iota // every request is forwarded at once
+	AdmissionWorkingSet                  // only what the caches can hold; the rest waits in order
+)
+
+// Policy says how a new conversation gets its home.
+type Policy uint8
+
+// The placement policies.
+const (
+	PolicyLeastLoaded Policy = iota // lowest score of in flight, cache fill and live conversations
+	PolicyHash                      // rendezvous hash of the key, blind to load
+	PolicyRoundRobin                // one after the other
+	PolicyRandom                    // seeded
+)
+
+// Settings of a model's router. All change live.
+type Settings struct {
+	Affinity         bool
+	SpillThreshold   int // requests in flight; 0 means auto: max(1, MaxNumSeqs/4)
+	Spill            SpillRule
+	Admission        Admission
+	Policy           Policy
+	ClientPinning    bool
+	IdleMain         time.Duration // life of an idle main conversation
+	IdleAgent        time.Duration // life of an idle subagent's conversation
+	MaxConversations int           // bound of the table; live ones are never evicted
+	MaxHold          time.Duration // longest wait at the door
+	MaxQueue         int           // most requests that wait at the door
+}
+
+// DefaultSettings returns the settings of a model that states none.
+func DefaultSettings() Settings {
+	return Settings{
+		Affinity:         true,
+		ClientPinning:    true,
+		IdleMain:         4 * time.Hour,
+		IdleAgent:        10 * time.Minute,
+		MaxConversations: 65536,
+		MaxHold:          300 * time.Second,
+		MaxQueue:         1024,
+	}
+}
+
+// Replica is what the core is told about one replica; its index is its place in
+// the slice handed to [Core.SetReplicas].
+type Replica struct {
+	Incarnation        uint64 // number of its present life; a change empties its cache
+	Ready              bool   // takes requests
+	Draining           bool   // finishes what it has, gets nothing new
+	Capacity           int64  // KV tokens it can hold; 0 when not known
+	MaxNumSeqs         int    // sequences computed at once; 0 when not known
+	MaxBatchedTokens   int    // tokens of one step; 0 when not known (2,048 is assumed)
+	MetricsUnavailable bool   // its engine's figures are older than 10 s
+}
+
+// Request is one arriving request.
+type Request struct {
+	Key    Key  // its conversation; zero when the client named none
+	Group  Key  // its group, or zero
+	Parent Key  // conversation that spawned it, or zero
+	Kind   Kind // turn, subagent's turn or side call
+
+	// Chain holds one hash per message of the prompt, each over all before it; the
+	// system text counts as the first. It tells conversations of clients that send no
+	// id. The core keeps hashes of it, never the slice. ChainFirst is the smallest
+	// index whose prefix contains a user message.
+	Chain      []uint64
+	ChainFirst int
+
+	Rank        int    // replica that the client named, or -1
+	PromptBytes int    // size of the prompt part of the body, in bytes
+	SharedHash  uint64 // hash of system text and tools, the part that conversations share
+	HashKey     uint64 // seedable hash of the conversation id, for PolicyHash
+}
+
+// Ticket names one request inside a core, from Arrive to Done. The zero Ticket is
+// none. A ticket that has ended is never valid again.
+type Ticket uint64
+
+// Verdict is the answer to an arriving request.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Forward     Verdict = iota // decided: forward it now
+	Held                       // waits at the door; the decision comes through Released
+	RefusedFull                // the queue is full; no ticket was made
+	NoReplica                  // no replica is ready; no ticket was made
+)
+
+// Term is one replica's part in a placement.
+type Term struct {
+	Replica  int32
+	InFlight int32
+	Live     int32   // live conversations
+	Fill     float64 // resident over capacity, 0 to 1; -1 when a capacity is unknown
+	Score    float64 // the lowest wins
+	Price    float64 // seconds; -1 when not priced
+	Eligible bool
+}
+
+// Miss says why a prompt was not in the cache.
+type Miss uint8
+
+// The causes of a miss.
+const (
+	MissNone Miss = iota
+	MissNew
+	MissEvicted
+	MissSpilled
+	MissRehomed
+	MissPrefixChanged
+	MissReplicaRestarted
+)
+
+// Decision is where a request goes and why.
+type Decision struct {
+	Replica      int           // index of the replica
+	Class        Class         //
+	Home         int           // home of the conversation at the time, or -1
+	Conversation Key           // conversation told, also from the chain; zero when unkeyed
+	Turn         uint64        // number of the turn within its conversation, from 1
+	HomeInFlight int           // requests in flight on the home when it decided
+	Wait         time.Duration // time spent at the door
+	MissExpected Miss          // why the cache is not expected to help
+	// Terms holds the placement terms per replica, when a placement was made. It is
+	// valid until the next call of the core; copy it to keep it.
+	Terms []Term
+}
+
+// Release is a held request that may go now.
+type Release struct {
+	Ticket   Ticket
+	Decision Decision
+}
+
+// Outcome is how a request ended.
+type Outcome struct {
+	// Served is true when the replica gave a first byte of a successful answer; the
+	// pin is kept then. A request that failed before leaves no pin behind.
+	Served bool
+	// Prompt, Cached and Completion are the engine's own token counts; -1 when it
+	// reported none.
+	Prompt, Cached, Completion int
+	// ChainNext is the chain hash after the answer, as the client will echo it; 0 when
+	// not known.
+	ChainNext uint64
+}
+
+// ReplicaView is what the core knows about one replica, for the card.
+type ReplicaView struct {
+	InFlight   int
+	Counts     [NumClasses]uint64
+	Resident   int64 // tokens believed to be cached
+	Capacity   int64 // 0 when not known
+	Live       int   // live conversations at home here
+	LiveTokens int64 // their tokens, with the shared prompt counted once
+	Held       int   // held requests whose home this is
+}
+
+// HeldView is one request at the door.
+type HeldView struct {
+	Conversation Key
+	Tokens       int64
+	Arrived      time.Time
+	Reason       string
+}
+
+// View is the state of a core at one moment.
+type View struct {
+	Replicas       []ReplicaView
+	Counts         [NumClasses]uint64
+	InFlight       int
+	Held           int
+	OldestHeld     time.Time
+	Queue          []HeldView // at most 16, in order
+	SpillThreshold int        // in force
+	SpillAuto      bool
+	SharedTokens   int64 // -1 when not known
+	Live           int
+	Conversations  int // in the table
+}
+
+// ConversationView is one conversation as the core knows it.
+type ConversationView struct {
+	Key        Key
+	Group      Key
+	Home       int // -1 when it has none
+	Context    int64
+	Resident   int64
+	InFlight   int
+	Turns      uint64
+	LastActive time.Time
+	Agent      bool
+	Admitted   bool
+	Live       bool
+}

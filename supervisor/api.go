@@ -1,0 +1,97 @@
+package supervisor
+
+import (
+	"context"
+	"time"
+)
+
+// ReplicaID names a replica of the box.
+type ReplicaID struct {
+	Model string
+	Index int
+}
+
+// Spec is what one replica should be. Two equal specs are the same engine; a
+// different one replaces it.
+type Spec struct {
+	ID   ReplicaID
+	Args []string          // arguments after the engine command, without --host and --port
+	Env  map[string]string // variables beside those that the supervisor sets
+	GPUs []string          // full UUIDs, in order; empty when no card is asked for
+	// ServedModel is the name that the readiness request sends.
+	ServedModel string
+	// Remote is the base URL of an engine that somebody else runs; Args are not used.
+	Remote string
+}
+
+// State of a replica.
+type State string
+
+// The states.
+const (
+	Stopped  State = "stopped"
+	Starting State = "starting"
+	Ready    State = "ready"
+	Suspect  State = "suspect"  // runs, but its health probe fails
+	Stopping State = "stopping" // drains or is being ended
+	Backoff  State = "backoff"  // failed, will start again
+	Failed   State = "failed"   // failed, waits for a person
+)
+
+// Status is what is the case with one replica. It is a value: safe to keep.
+type Status struct {
+	ID          ReplicaID
+	State       State
+	Message     string // one or two sentences: what, why, what to do
+	Since       time.Time
+	Phase       string // what a start is doing: "loading weights"
+	PID         int
+	Port        int
+	URL         string
+	Incarnation uint64 // number of its present or last life, from 1; persists over the daemon's restarts
+	Restarts    int    // starts after a failure within the present budget
+	NextStart   time.Time
+	GPUs        []string
+	Command     []string
+	LastLine    string
+	LastExit    int // exit code, or 128 plus the signal; -1 when it never ended
+	Engine      EngineFigures
+}
+
+// EngineFigures are an engine's own figures, from /metrics and /version. A pointer
+// is nil when the engine does not report the value.
+type EngineFigures struct {
+	At               time.Time // when they were read; zero before the first reading
+	Version          string
+	MaxModelLen      *int64
+	MaxNumSeqs       *int64
+	MaxBatchedTokens *int64
+	CapacityTokens   *int64
+	Running          *float64
+	Waiting          *float64
+	KVUsed           *float64 // 0 to 1, blocks held by running requests
+	PrefixQueries    *float64 // tokens, counter of this life
+	PrefixHits       *float64 // tokens, counter of this life
+	PromptTokens     *float64 // counter of this life
+	CachedTokens     *float64 // counter of this life
+	GenerationTokens *float64 // counter of this life
+	Preemptions      *float64 // counter of this life
+}
+
+// Hooks let the data plane prepare for what happens to a replica. They are called
+// from the replica's own goroutine and may block it, never the others.
+type Hooks struct {
+	// BeforeStop takes the replica out of rotation, waits until it has no request in
+	// flight or ctx ends, and then cuts the connections that are left. An engine that
+	// gets SIGTERM while a stream is open hangs for ever.
+	BeforeStop func(ctx context.Context, id ReplicaID)
+	// Changed is called after every change of a status. It must not block.
+	Changed func(Status)
+}
+
+// LogLine is one line of an engine's log.
+type LogLine struct {
+	Incarnation uint64
+	Time        time.Time
+	Text        string
+}
