@@ -1,0 +1,143 @@
+# LM Warden. `make help` lists the targets.
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# -z lazy: NVML's functions are looked up when they are called; with -z now a
+# driver that lacks one of them would end the program at its start.
+LDFLAGS := -s -w -X main.version=$(VERSION) -extldflags=-Wl,-z,lazy
+BIN     := bin/lmwarden
+GO      ?= go
+NPM     := npm --prefix ui
+
+GOLANGCI_VERSION := v2.15.0
+GOFUMPT_VERSION  := v0.12.0
+GRPCURL_VERSION  := v1.9.4
+TOOLS            := $(CURDIR)/.cache/tools
+
+.PHONY: help
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/lmwarden (needs Go only; the page's build is committed)
+	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/lmwarden
+
+.PHONY: demo
+demo: build ## run the daemon with a simulated four-card box and traffic
+	$(BIN) demo $(ARGS)
+
+.PHONY: install
+install: ## install lmwarden into GOBIN
+	$(GO) install -trimpath -ldflags "$(LDFLAGS)" ./cmd/lmwarden
+
+# ---- tests ---------------------------------------------------------------------
+
+.PHONY: test
+test: deps build test-go test-ui test-nix test-page ## pass all tests (installs what is missing; no GPU)
+	@echo "all tests passed"
+
+.PHONY: test-go
+test-go: build $(TOOLS)/grpcurl ## Go: all packages, under the race detector
+	LMWARDEN_BINARY=$(CURDIR)/$(BIN) LMWARDEN_GRPCURL=$(TOOLS)/grpcurl $(GO) test -race -timeout 20m ./...
+
+.PHONY: test-ui
+test-ui: deps-ui ## page: types, lint, unit tests
+	$(NPM) run check
+	$(NPM) test
+
+.PHONY: test-page
+test-page: build deps-ui deps-chromium ## page: a real daemon in a real Chromium
+	tests/page/run.sh $(BIN)
+
+.PHONY: test-nix
+test-nix: ## Nix: parse every file, evaluate the module and its refusals
+	nix/check.sh
+
+.PHONY: test-vllm
+test-vllm: build ## a real vLLM on the CPU with real clients (6 GB into the user's cache folder, once)
+	tests/vllm/run.sh $(BIN)
+
+.PHONY: gpu-check
+gpu-check: build ## on a machine with an NVIDIA card: what the cards report
+	$(GO) test -count=1 -v -run TestHardware ./supervisor/gpu/
+
+.PHONY: fuzz
+fuzz: ## fuzz each target for FUZZTIME (default 30s)
+	@for target in $$(grep -rlE '^func Fuzz' --include=*_test.go . | xargs -n1 dirname | sort -u); do \
+	  for name in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$target/*_test.go | sed 's/func //'); do \
+	    echo "$$target $$name"; $(GO) test -run '^$$' -fuzz "^$$name$$" -fuzztime $(or $(FUZZTIME),30s) $$target; done; done
+
+.PHONY: bench
+bench: ## Go benchmarks of the hot path
+	$(GO) test -run '^$$' -bench . -benchmem ./proxy/...
+
+.PHONY: bench-proxy
+bench-proxy: build ## the proxy beside a bare Go proxy and nginx, in one run
+	$(BIN) bench proxy
+
+# ---- code ----------------------------------------------------------------------
+
+.PHONY: generate
+generate: deps-ui ## generate code from the protos, and the page's build
+	ui/node_modules/.bin/buf generate
+	$(NPM) run build
+	$(GO) run ./cmd/lmwarden docs settings > docs/settings.md
+	$(GO) run ./cmd/lmwarden docs nix > nix/options.nix
+
+.PHONY: check-generate
+check-generate: generate ## fail when generating changes a committed file
+	@git diff --exit-code --stat -- gen ui/src/gen ui/dist docs/settings.md nix/options.nix || \
+	  { echo "generated files differ from the committed ones: run make generate and commit"; exit 1; }
+	@test -z "$$(git status --porcelain -- gen ui/src/gen ui/dist)" || \
+	  { git status --short -- gen ui/src/gen ui/dist; echo "generated files are missing from the repository: commit them"; exit 1; }
+
+.PHONY: lint
+lint: deps-ui $(TOOLS)/golangci-lint $(TOOLS)/gofumpt ## Go, protos and page: lint and format
+	ui/node_modules/.bin/buf lint
+	ui/node_modules/.bin/buf format -d --exit-code proto
+	@unformatted=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '^gen/')); \
+	  test -z "$$unformatted" || { echo "gofumpt would change:"; echo "$$unformatted"; exit 1; }
+	$(TOOLS)/golangci-lint run ./...
+	CGO_ENABLED=0 $(GO) vet ./...
+	$(NPM) run check
+
+.PHONY: fmt
+fmt: $(TOOLS)/gofumpt ## format Go, protos and page
+	$(TOOLS)/gofumpt -w $$(git ls-files '*.go' | grep -v '^gen/')
+	ui/node_modules/.bin/buf format -w proto
+	cd ui && node_modules/.bin/biome check --write src tests
+
+.PHONY: check
+check: lint check-generate test ## everything that CI runs but the real engine
+
+# ---- what a machine lacks ------------------------------------------------------
+
+.PHONY: deps
+deps: deps-ui deps-chromium deps-nix ## install what the tests need
+
+.PHONY: deps-ui
+deps-ui: ui/node_modules/.package-lock.json
+
+ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
+	@command -v npm >/dev/null || { echo "npm is missing: install Node.js 20 or newer (Debian: apt-get install nodejs npm)"; exit 1; }
+	$(NPM) ci --no-audit --no-fund
+	@touch $@
+
+.PHONY: deps-chromium deps-nix
+deps-chromium: ## Chromium for the page's tests
+	@scripts/apt-need.sh chromium chromium
+deps-nix: ## the Nix evaluator for the module's tests
+	@scripts/apt-need.sh nix-instantiate nix-bin
+
+$(TOOLS)/golangci-lint:
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+$(TOOLS)/gofumpt:
+	GOBIN=$(TOOLS) $(GO) install mvdan.cc/gofumpt@$(GOFUMPT_VERSION)
+$(TOOLS)/grpcurl:
+	GOBIN=$(TOOLS) $(GO) install github.com/fullstorydev/grpcurl/cmd/grpcurl@$(GRPCURL_VERSION)
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf bin .cache ui/test-results ui/playwright-report
