@@ -3,6 +3,8 @@ package supervisor
 import (
 	"context"
 	"time"
+
+	"github.com/lmwarden/lmwarden/supervisor/vllm"
 )
 
 // ReplicaID names a replica of the box.
@@ -58,25 +60,9 @@ type Status struct {
 	Engine      EngineFigures
 }
 
-// EngineFigures are an engine's own figures, from /metrics and /version. A pointer
-// is nil when the engine does not report the value.
-type EngineFigures struct {
-	At               time.Time // when they were read; zero before the first reading
-	Version          string
-	MaxModelLen      *int64
-	MaxNumSeqs       *int64
-	MaxBatchedTokens *int64
-	CapacityTokens   *int64
-	Running          *float64
-	Waiting          *float64
-	KVUsed           *float64 // 0 to 1, blocks held by running requests
-	PrefixQueries    *float64 // tokens, counter of this life
-	PrefixHits       *float64 // tokens, counter of this life
-	PromptTokens     *float64 // counter of this life
-	CachedTokens     *float64 // counter of this life
-	GenerationTokens *float64 // counter of this life
-	Preemptions      *float64 // counter of this life
-}
+// EngineFigures are an engine's own figures, from its metrics, its version and its
+// log. A pointer is nil when the engine does not report the value.
+type EngineFigures = vllm.Figures
 
 // Hooks let the data plane prepare for what happens to a replica. They are called
 // from the replica's own goroutine and may block it, never the others.
