@@ -23,6 +23,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// What engines compute on.
+type EngineDevice int32
+
+const (
+	// The default: cards.
+	EngineDevice_ENGINE_DEVICE_UNSPECIFIED EngineDevice = 0
+	// NVIDIA cards, one or more per replica.
+	EngineDevice_ENGINE_DEVICE_CARDS EngineDevice = 1
+	// The processor; no card is assigned to a replica.
+	EngineDevice_ENGINE_DEVICE_CPU EngineDevice = 2
+)
+
+// Enum value maps for EngineDevice.
+var (
+	EngineDevice_name = map[int32]string{
+		0: "ENGINE_DEVICE_UNSPECIFIED",
+		1: "ENGINE_DEVICE_CARDS",
+		2: "ENGINE_DEVICE_CPU",
+	}
+	EngineDevice_value = map[string]int32{
+		"ENGINE_DEVICE_UNSPECIFIED": 0,
+		"ENGINE_DEVICE_CARDS":       1,
+		"ENGINE_DEVICE_CPU":         2,
+	}
+)
+
+func (x EngineDevice) Enum() *EngineDevice {
+	p := new(EngineDevice)
+	*p = x
+	return p
+}
+
+func (x EngineDevice) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EngineDevice) Descriptor() protoreflect.EnumDescriptor {
+	return file_lmwarden_v1_config_proto_enumTypes[0].Descriptor()
+}
+
+func (EngineDevice) Type() protoreflect.EnumType {
+	return &file_lmwarden_v1_config_proto_enumTypes[0]
+}
+
+func (x EngineDevice) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EngineDevice.Descriptor instead.
+func (EngineDevice) EnumDescriptor() ([]byte, []int) {
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{0}
+}
+
 // What happens to engines when the daemon ends.
 type EnginesOnExit int32
 
@@ -56,11 +109,11 @@ func (x EnginesOnExit) String() string {
 }
 
 func (EnginesOnExit) Descriptor() protoreflect.EnumDescriptor {
-	return file_lmwarden_v1_config_proto_enumTypes[0].Descriptor()
+	return file_lmwarden_v1_config_proto_enumTypes[1].Descriptor()
 }
 
 func (EnginesOnExit) Type() protoreflect.EnumType {
-	return &file_lmwarden_v1_config_proto_enumTypes[0]
+	return &file_lmwarden_v1_config_proto_enumTypes[1]
 }
 
 func (x EnginesOnExit) Number() protoreflect.EnumNumber {
@@ -69,7 +122,7 @@ func (x EnginesOnExit) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EnginesOnExit.Descriptor instead.
 func (EnginesOnExit) EnumDescriptor() ([]byte, []int) {
-	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{0}
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{1}
 }
 
 // The daemon's configuration, written as YAML. The NixOS module renders the same
@@ -234,7 +287,9 @@ type EngineConfig struct {
 	// What happens to engines when the daemon ends. Unspecified means stop.
 	OnExit EnginesOnExit `protobuf:"varint,5,opt,name=on_exit,json=onExit,proto3,enum=lmwarden.v1.EnginesOnExit" json:"on_exit,omitempty"`
 	// Time without progress after which a start is reported as stalled. Default 10 min.
-	StallTimeout  *durationpb.Duration `protobuf:"bytes,6,opt,name=stall_timeout,json=stallTimeout,proto3" json:"stall_timeout,omitempty"`
+	StallTimeout *durationpb.Duration `protobuf:"bytes,6,opt,name=stall_timeout,json=stallTimeout,proto3" json:"stall_timeout,omitempty"`
+	// What engines compute on. Unspecified means cards.
+	Device        EngineDevice `protobuf:"varint,7,opt,name=device,proto3,enum=lmwarden.v1.EngineDevice" json:"device,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,6 +364,13 @@ func (x *EngineConfig) GetStallTimeout() *durationpb.Duration {
 		return x.StallTimeout
 	}
 	return nil
+}
+
+func (x *EngineConfig) GetDevice() EngineDevice {
+	if x != nil {
+		return x.Device
+	}
+	return EngineDevice_ENGINE_DEVICE_UNSPECIFIED
 }
 
 // A model declared in the configuration.
@@ -505,7 +567,7 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\tLog level\x12:Level of the daemon's own log: debug, info, warn or error.\"\x03Log0\x04:\x04infoR\blogLevel\x12\xbc\x01\n" +
 	"\x0esession_header\x18\f \x01(\tB\x94\x01\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9-]*$\xaa\xd4\x18x\n" +
 	"\x0eSession header\x12BHeader that names a conversation and wins over every other source.\"\aRouting(\x010\x04:\x15x-lmwarden-session-idR\rsessionHeaderB\x11\n" +
-	"\x0f_max_body_bytes\"\xa4\b\n" +
+	"\x0f_max_body_bytes\"\xcc\t\n" +
 	"\fEngineConfig\x12\x82\x01\n" +
 	"\acommand\x18\x01 \x03(\tBh\xbaH\t\x92\x01\x06\"\x04r\x02\x10\x01\xaa\xd4\x18X\n" +
 	"\x0eEngine command\x126Command that is run with serve MODEL and vLLM's flags.\"\x06Engine0\x04:\x04vllmR\acommand\x12\xa7\x01\n" +
@@ -521,7 +583,9 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\x0fEngines at exit\x121Whether engines are stopped when the daemon ends.\"\x06Engine(\x010\x04:\x04stopR\x06onExit\x12\xc5\x01\n" +
 	"\rstall_timeout\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x84\x01\xbaH\r\xaa\x01\n" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01\xaa\xd4\x18p\n" +
-	"\rStalled start\x12BA start without a new log line for so long is reported as stalled.\x1a\aseconds\"\x06Engine(\x010\x04:\x0610 minR\fstallTimeoutB\f\n" +
+	"\rStalled start\x12BA start without a new log line for so long is reported as stalled.\x1a\aseconds\"\x06Engine(\x010\x04:\x0610 minR\fstallTimeout\x12\xa5\x01\n" +
+	"\x06device\x18\a \x01(\x0e2\x19.lmwarden.v1.EngineDeviceBr\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18f\n" +
+	"\rEngine device\x12BCpu starts engines without asking for cards, for vLLM's CPU build.\"\x06Engine(\x010\x04:\x05cardsR\x06deviceB\f\n" +
 	"\n" +
 	"_port_base\"\xd5\x01\n" +
 	"\rDeclaredModel\x12>\n" +
@@ -536,7 +600,13 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"token_file\x18\x01 \x01(\tBj\xaa\xd4\x18f\n" +
 	"\n" +
-	"Token file\x12+File that holds the token of the admin API.\"\x06Access0\x04:!admin-token in the data directoryR\ttokenFile*k\n" +
+	"Token file\x12+File that holds the token of the admin API.\"\x06Access0\x04:!admin-token in the data directoryR\ttokenFile*\xc1\x01\n" +
+	"\fEngineDevice\x12\x1d\n" +
+	"\x19ENGINE_DEVICE_UNSPECIFIED\x10\x00\x12K\n" +
+	"\x13ENGINE_DEVICE_CARDS\x10\x01\x1a2\xb2\xd4\x18.\n" +
+	"\x05cards\x12%NVIDIA cards, one or more per replica\x12E\n" +
+	"\x11ENGINE_DEVICE_CPU\x10\x02\x1a.\xb2\xd4\x18*\n" +
+	"\x03cpu\x12#the processor, for vLLM's CPU build*k\n" +
 	"\rEnginesOnExit\x12\x1f\n" +
 	"\x1bENGINES_ON_EXIT_UNSPECIFIED\x10\x00\x129\n" +
 	"\x14ENGINES_ON_EXIT_STOP\x10\x01\x1a\x1f\xb2\xd4\x18\x1b\n" +
@@ -555,34 +625,36 @@ func file_lmwarden_v1_config_proto_rawDescGZIP() []byte {
 	return file_lmwarden_v1_config_proto_rawDescData
 }
 
-var file_lmwarden_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_lmwarden_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_lmwarden_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_lmwarden_v1_config_proto_goTypes = []any{
-	(EnginesOnExit)(0),          // 0: lmwarden.v1.EnginesOnExit
-	(*Config)(nil),              // 1: lmwarden.v1.Config
-	(*EngineConfig)(nil),        // 2: lmwarden.v1.EngineConfig
-	(*DeclaredModel)(nil),       // 3: lmwarden.v1.DeclaredModel
-	(*InferenceAuth)(nil),       // 4: lmwarden.v1.InferenceAuth
-	(*AdminAuth)(nil),           // 5: lmwarden.v1.AdminAuth
-	(*durationpb.Duration)(nil), // 6: google.protobuf.Duration
-	(*ModelSpec)(nil),           // 7: lmwarden.v1.ModelSpec
-	(*RoutingSettings)(nil),     // 8: lmwarden.v1.RoutingSettings
+	(EngineDevice)(0),           // 0: lmwarden.v1.EngineDevice
+	(EnginesOnExit)(0),          // 1: lmwarden.v1.EnginesOnExit
+	(*Config)(nil),              // 2: lmwarden.v1.Config
+	(*EngineConfig)(nil),        // 3: lmwarden.v1.EngineConfig
+	(*DeclaredModel)(nil),       // 4: lmwarden.v1.DeclaredModel
+	(*InferenceAuth)(nil),       // 5: lmwarden.v1.InferenceAuth
+	(*AdminAuth)(nil),           // 6: lmwarden.v1.AdminAuth
+	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*ModelSpec)(nil),           // 8: lmwarden.v1.ModelSpec
+	(*RoutingSettings)(nil),     // 9: lmwarden.v1.RoutingSettings
 }
 var file_lmwarden_v1_config_proto_depIdxs = []int32{
-	2, // 0: lmwarden.v1.Config.engine:type_name -> lmwarden.v1.EngineConfig
-	3, // 1: lmwarden.v1.Config.models:type_name -> lmwarden.v1.DeclaredModel
-	4, // 2: lmwarden.v1.Config.inference_auth:type_name -> lmwarden.v1.InferenceAuth
-	5, // 3: lmwarden.v1.Config.admin_auth:type_name -> lmwarden.v1.AdminAuth
-	6, // 4: lmwarden.v1.EngineConfig.drain_timeout:type_name -> google.protobuf.Duration
-	0, // 5: lmwarden.v1.EngineConfig.on_exit:type_name -> lmwarden.v1.EnginesOnExit
-	6, // 6: lmwarden.v1.EngineConfig.stall_timeout:type_name -> google.protobuf.Duration
-	7, // 7: lmwarden.v1.DeclaredModel.spec:type_name -> lmwarden.v1.ModelSpec
-	8, // 8: lmwarden.v1.DeclaredModel.routing:type_name -> lmwarden.v1.RoutingSettings
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	9, // [9:9] is the sub-list for extension type_name
-	9, // [9:9] is the sub-list for extension extendee
-	0, // [0:9] is the sub-list for field type_name
+	3,  // 0: lmwarden.v1.Config.engine:type_name -> lmwarden.v1.EngineConfig
+	4,  // 1: lmwarden.v1.Config.models:type_name -> lmwarden.v1.DeclaredModel
+	5,  // 2: lmwarden.v1.Config.inference_auth:type_name -> lmwarden.v1.InferenceAuth
+	6,  // 3: lmwarden.v1.Config.admin_auth:type_name -> lmwarden.v1.AdminAuth
+	7,  // 4: lmwarden.v1.EngineConfig.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 5: lmwarden.v1.EngineConfig.on_exit:type_name -> lmwarden.v1.EnginesOnExit
+	7,  // 6: lmwarden.v1.EngineConfig.stall_timeout:type_name -> google.protobuf.Duration
+	0,  // 7: lmwarden.v1.EngineConfig.device:type_name -> lmwarden.v1.EngineDevice
+	8,  // 8: lmwarden.v1.DeclaredModel.spec:type_name -> lmwarden.v1.ModelSpec
+	9,  // 9: lmwarden.v1.DeclaredModel.routing:type_name -> lmwarden.v1.RoutingSettings
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_config_proto_init() }
@@ -600,7 +672,7 @@ func file_lmwarden_v1_config_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_config_proto_rawDesc), len(file_lmwarden_v1_config_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
