@@ -1,0 +1,100 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/server/auth"
+)
+
+// access is who may call the two listeners.
+type access struct {
+	// keys of the inference endpoint with their tenants; empty asks for none.
+	keys map[string]string
+	// token of the admin API; nil asks for none.
+	token *auth.Token
+	// made is the admin token when this start made it.
+	made string
+	// warnings name the protections that insecure took away.
+	warnings []string
+}
+
+// checkAddress says whether text is an address to listen on.
+func checkAddress(field, text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return fmt.Errorf("%s: %q is not HOST:PORT: %w", field, text, err)
+	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return fmt.Errorf("%s: %q has no usable port: %w", field, text, err)
+	}
+	return nil
+}
+
+// loopback says whether only this host can reach an address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// checkInferenceAccess refuses an inference address that the network can reach
+// without keys.
+func checkInferenceAccess(cfg *lmwardenv1.Config) error {
+	if loopback(cfg.GetInferenceListen()) || cfg.GetInsecure() || cfg.GetInferenceAuth().GetKeysFile() != "" {
+		return nil
+	}
+	return fmt.Errorf("inference_listen %s can be reached from the network and asks for no key: set inference_auth.keys_file, listen on a loopback address, or accept that everyone may use the models with insecure: true", cfg.GetInferenceListen())
+}
+
+// resolveAccess reads keys and token as the configuration (with defaults) asks, and
+// makes the admin token at the first start that needs one.
+func resolveAccess(cfg *lmwardenv1.Config) (access, error) {
+	var a access
+	err := errors.Join(a.resolveInference(cfg), a.resolveAdmin(cfg))
+	return a, err
+}
+
+func (a *access) resolveInference(cfg *lmwardenv1.Config) error {
+	if err := checkInferenceAccess(cfg); err != nil {
+		return err
+	}
+	if file := cfg.GetInferenceAuth().GetKeysFile(); file != "" {
+		keys, err := auth.ReadKeys(file)
+		a.keys = keys
+		return err
+	}
+	if !loopback(cfg.GetInferenceListen()) {
+		a.warnings = append(a.warnings, "INSECURE: everyone who can reach "+cfg.GetInferenceListen()+" may use the models")
+	}
+	return nil
+}
+
+func (a *access) resolveAdmin(cfg *lmwardenv1.Config) error {
+	file := cfg.GetAdminAuth().GetTokenFile()
+	if file == "" {
+		if loopback(cfg.GetAdminListen()) {
+			return nil
+		}
+		if cfg.GetInsecure() {
+			a.warnings = append(a.warnings, "INSECURE: everyone who can reach "+cfg.GetAdminListen()+" may start and stop models and run commands as this user")
+			return nil
+		}
+		file = filepath.Join(cfg.GetDataDir(), adminTokenFile)
+	}
+	token, made, err := auth.EnsureToken(file)
+	if err != nil {
+		return fmt.Errorf("admin_listen %s needs a token: %w", cfg.GetAdminListen(), err)
+	}
+	a.token, a.made = &token, made
+	return nil
+}
