@@ -1,0 +1,199 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// StepOptions says what one step does.
+type StepOptions struct {
+	// Client sends the turns.
+	Client *Client
+	// Load is the shape of the conversations.
+	Load Load
+	// Arm names what is measured: "on", "off". It goes into the result.
+	Arm string
+	// Sessions is the number of conversations at the same time, at least 1.
+	Sessions int
+	// Duration is the length of the step; turns still running at its end are cut.
+	Duration time.Duration
+	// Seed and Salt fix the texts, see [NewScript].
+	Seed uint64
+	// Salt changes the texts and not the sizes.
+	Salt string
+	// OnTurn, if set, hears of each turn that ended, failed or was cut; it is called
+	// by one goroutine at a time and must not block.
+	OnTurn func(Turn)
+	// Busy, if set, returns how many replicas run requests now, and false when that
+	// is not known. It is asked once a second.
+	Busy func(context.Context) (int, bool)
+}
+
+// Turn is one turn as a slot saw it.
+type Turn struct {
+	// Slot that sent it, from 0.
+	Slot int
+	// Conversation is the number of the slot's conversation, from 0.
+	Conversation int
+	// Number of the turn within the conversation, from 1.
+	Number int
+	// Answer as measured; of a failed turn the part that came.
+	Answer Answer
+	// Err is why the turn failed, or nil.
+	Err error
+	// Cut is true when the step ended before the answer did.
+	Cut bool
+	// Stayed is true when the replica is the one of the turn before; only meaningful
+	// from the second turn on and when both are known.
+	Stayed bool
+	// Last is true for the turn that completed its conversation.
+	Last bool
+	// SessionTime is the whole time of the conversation; only with Last.
+	SessionTime time.Duration
+}
+
+// failurePause is how long a slot waits after a failure, so that a dead endpoint is
+// not asked a thousand times a second.
+const failurePause = time.Second
+
+// Run keeps Sessions slots busy for Duration and returns what they measured. When
+// ctx ends first the step so far is returned, marked as partial.
+func Run(ctx context.Context, opts StepOptions) (Step, error) {
+	if err := opts.Load.Validate(); err != nil {
+		return Step{}, err
+	}
+	if opts.Sessions < 1 {
+		return Step{}, fmt.Errorf("a step needs at least 1 session, not %d", opts.Sessions)
+	}
+	if opts.Duration <= 0 {
+		return Step{}, fmt.Errorf("a step needs a duration above 0, not %s", opts.Duration)
+	}
+	start := time.Now()
+	step, cancel := context.WithTimeout(ctx, opts.Duration)
+	defer cancel()
+
+	turns := make(chan Turn)
+	var slots sync.WaitGroup
+	for slot := range opts.Sessions {
+		slots.Go(func() { runSlot(step, opts, slot, turns) })
+	}
+	var busy busyMeter
+	if opts.Busy != nil {
+		slots.Go(func() { busy.run(step, opts.Busy) })
+	}
+	go func() {
+		slots.Wait()
+		close(turns)
+	}()
+
+	tally := newTally(opts.Sessions)
+	for turn := range turns {
+		tally.add(turn)
+		if opts.OnTurn != nil {
+			opts.OnTurn(turn)
+		}
+	}
+	elapsed := min(time.Since(start), opts.Duration)
+	result := tally.step(elapsed)
+	result.Arm, result.Sessions = opts.Arm, opts.Sessions
+	result.ReplicasBusy = busy.mean()
+	result.Partial = ctx.Err() != nil
+	return result, nil
+}
+
+// runSlot holds one conversation after the other until the step ends.
+func runSlot(ctx context.Context, opts StepOptions, slot int, turns chan<- Turn) {
+	for number := 0; ctx.Err() == nil; number++ {
+		script := NewScript(opts.Load, opts.Seed, opts.Salt, slot, number)
+		if err := converse(ctx, opts, script, Turn{Slot: slot, Conversation: number}, turns); err != nil {
+			pause(ctx, failurePause)
+			continue
+		}
+		pause(ctx, opts.Load.Gap)
+	}
+}
+
+// converse holds one conversation. It gives up at the first failed turn, since the
+// next one would send a history that the endpoint never answered.
+func converse(ctx context.Context, opts StepOptions, script Script, turn Turn, turns chan<- Turn) error {
+	start := time.Now()
+	history := make([]Message, 0, 2*len(script.Turns))
+	home := -1
+	for i, said := range script.Turns {
+		if i > 0 && !pause(ctx, opts.Load.Gap) {
+			return ctx.Err()
+		}
+		history = append(history, Message{Role: "user", Text: said})
+		answer, err := opts.Client.Send(ctx, Ask{
+			Conversation: script.ID,
+			System:       script.System,
+			History:      history,
+			MaxTokens:    opts.Load.MaxOutputTokens,
+		})
+		turn.Number, turn.Answer, turn.Err = i+1, answer, err
+		turn.Cut = err != nil && ctx.Err() != nil
+		turn.Stayed = i > 0 && answer.Replica >= 0 && answer.Replica == home
+		turn.Last = err == nil && i == len(script.Turns)-1
+		if turn.Last {
+			turn.SessionTime = time.Since(start)
+		}
+		turns <- turn
+		if err != nil {
+			return err
+		}
+		home = answer.Replica
+		history = append(history, Message{Role: "assistant", Text: answer.Text})
+	}
+	return nil
+}
+
+// pause waits, and returns false when the step ended meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// busyMeter averages the number of busy replicas over a step.
+type busyMeter struct {
+	sum, polls int
+}
+
+// run polls once a second until the step ends. Its fields are read after it returned.
+func (b *busyMeter) run(ctx context.Context, busy func(context.Context) (int, bool)) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if n, ok := busy(ctx); ok {
+				b.sum += n
+				b.polls++
+			}
+		}
+	}
+}
+
+// mean returns the average, or nil without a poll.
+func (b *busyMeter) mean() *float64 {
+	if b.polls == 0 {
+		return nil
+	}
+	mean := float64(b.sum) / float64(b.polls)
+	return &mean
+}
+
+// IsCut reports whether err only says that the caller ended the turn.
+func IsCut(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
