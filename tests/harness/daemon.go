@@ -1,0 +1,288 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect/v2"
+	"connectrpc.com/connect/v2/connecthttp"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
+)
+
+// Binary returns the path of the binary under test: $LMWARDEN_BINARY, or one that
+// is built once for the test process.
+func Binary(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("LMWARDEN_BINARY"); path != "" {
+		return path
+	}
+	path, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var buildOnce = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "lmwarden-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "lmwarden")
+	build := exec.Command("go", "build", "-o", path, "github.com/lmwarden/lmwarden/cmd/lmwarden")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Daemon is one running daemon and its clients.
+type Daemon struct {
+	AdminURL     string // base URL of the admin API and the page
+	InferenceURL string // base URL of the endpoints
+	DataDir      string
+	Mark         string // value of LMWARDEN_TEST_MARK in the daemon's environment
+
+	Models   lmwardenv1connect.ModelServiceClient
+	Replicas lmwardenv1connect.ReplicaServiceClient
+	Routing  lmwardenv1connect.RoutingServiceClient
+	Stats    lmwardenv1connect.StatsServiceClient
+	Gpus     lmwardenv1connect.GpuServiceClient
+	System   lmwardenv1connect.SystemServiceClient
+
+	cmd    *exec.Cmd
+	log    *lockedBuffer
+	exited chan struct{}
+	state  error
+}
+
+// Options of a daemon.
+type Options struct {
+	// Config is the YAML after the listeners and the data directory.
+	Config string
+	// DataDir is kept between two daemons of one test; empty means a new one.
+	DataDir string
+	// Args are further arguments of serve.
+	Args []string
+	// Env are further variables, "NAME=value".
+	Env []string
+}
+
+// Start starts a daemon and waits until its API answers. The test's end stops it.
+func Start(t testing.TB, o Options) *Daemon {
+	t.Helper()
+	d := Launch(t, o)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := d.System.GetInfo(ctx, &lmwardenv1.GetInfoRequest{})
+		cancel()
+		if err == nil {
+			return d
+		}
+		select {
+		case <-d.exited:
+			t.Fatalf("the daemon ended at its start: %v\n%s", d.state, d.Log())
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the daemon's API did not answer within 30 s: %v\n%s", err, d.Log())
+		}
+	}
+}
+
+// Launch starts a daemon and does not wait for it; for starts that must fail.
+func Launch(t testing.TB, o Options) *Daemon {
+	t.Helper()
+	if o.DataDir == "" {
+		o.DataDir = t.TempDir()
+	}
+	d := &Daemon{
+		AdminURL:     "http://" + FreeAddress(t),
+		InferenceURL: "http://" + FreeAddress(t),
+		DataDir:      o.DataDir,
+		Mark:         fmt.Sprintf("%s-%d", filepath.Base(t.Name()), time.Now().UnixNano()),
+		log:          new(lockedBuffer),
+		exited:       make(chan struct{}),
+	}
+	config := filepath.Join(t.TempDir(), "lmwarden.yaml")
+	text := fmt.Sprintf("inference_listen: %s\nadmin_listen: %s\ndata_dir: %s\n%s",
+		d.InferenceURL[len("http://"):], d.AdminURL[len("http://"):], d.DataDir, o.Config)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.connect()
+	d.cmd = exec.Command(Binary(t), append([]string{"serve", "--config", config}, o.Args...)...)
+	d.cmd.Env = append(append(os.Environ(), "LMWARDEN_TEST_MARK="+d.Mark), o.Env...)
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		d.state = d.cmd.Wait()
+		close(d.exited)
+	}()
+	t.Cleanup(func() {
+		if code := d.Stop(60 * time.Second); code != 0 && code != -1 {
+			t.Logf("the daemon ended with %d\n%s", code, d.Log())
+		}
+		if t.Failed() {
+			t.Logf("log of the daemon:\n%s", d.Log())
+		}
+	})
+	return d
+}
+
+func (d *Daemon) connect() {
+	client := connect.NewClient(connecthttp.NewTransport(http.DefaultClient, d.AdminURL))
+	d.Models = lmwardenv1connect.NewModelServiceClient(client)
+	d.Replicas = lmwardenv1connect.NewReplicaServiceClient(client)
+	d.Routing = lmwardenv1connect.NewRoutingServiceClient(client)
+	d.Stats = lmwardenv1connect.NewStatsServiceClient(client)
+	d.Gpus = lmwardenv1connect.NewGpuServiceClient(client)
+	d.System = lmwardenv1connect.NewSystemServiceClient(client)
+}
+
+// Log returns what the daemon wrote so far.
+func (d *Daemon) Log() string { return d.log.String() }
+
+// PID returns the daemon's process id.
+func (d *Daemon) PID() int { return d.cmd.Process.Pid }
+
+// Exited is closed when the daemon ended.
+func (d *Daemon) Exited() <-chan struct{} { return d.exited }
+
+// ExitCode returns the daemon's exit code, or -1 while it runs or when a signal
+// ended it.
+func (d *Daemon) ExitCode() int {
+	select {
+	case <-d.exited:
+		var exit *exec.ExitError
+		if errors.As(d.state, &exit) {
+			return exit.ExitCode()
+		}
+		return 0
+	default:
+		return -1
+	}
+}
+
+// Signal sends a signal to the daemon alone.
+func (d *Daemon) Signal(sig syscall.Signal) { _ = d.cmd.Process.Signal(sig) }
+
+// Stop interrupts the daemon as Ctrl-C does, waits, and returns its exit code. One
+// that does not end in time is killed and -1 returned.
+func (d *Daemon) Stop(patience time.Duration) int {
+	d.Signal(syscall.SIGINT)
+	select {
+	case <-d.exited:
+		return d.ExitCode()
+	case <-time.After(patience):
+		_ = d.cmd.Process.Kill()
+		<-d.exited
+		return -1
+	}
+}
+
+// FreeAddress returns a loopback address whose port is free now.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Within calls check every 50 ms until it returns nil, and fails the test with its
+// last error after the given time.
+func Within(t testing.TB, patience time.Duration, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("still after %s: %v", patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// Processes returns the processes that have NAME=value in their environment, by
+// process id, with their command lines.
+func Processes(name, value string) map[int]string {
+	found := map[int]string{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return found
+	}
+	want := []byte(name + "=" + value)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		environ, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
+		if err != nil || !containsLine(environ, want) || zombie(entry.Name()) {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		found[pid] = string(bytes.ReplaceAll(bytes.TrimRight(cmdline, "\x00"), []byte{0}, []byte{' '}))
+	}
+	return found
+}
+
+func containsLine(environ, want []byte) bool {
+	for _, line := range bytes.Split(environ, []byte{0}) {
+		if bytes.Equal(line, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// zombie says whether a process has ended and only waits to be reaped.
+func zombie(pid string) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		return true
+	}
+	after := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return bytes.HasPrefix(bytes.TrimSpace(after), []byte("Z"))
+}
+
+// lockedBuffer is a buffer that a process writes and a test reads.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
