@@ -1,0 +1,80 @@
+package product
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/lmwarden/lmwarden/tests/harness"
+)
+
+// demoReport is the object that a headless demo prints.
+type demoReport struct {
+	Requests       *int     `json:"requests"`
+	Errors         *int     `json:"errors"`
+	StickyPercent  *float64 `json:"stickyPercent"`
+	HitPercent     *float64 `json:"hitPercent"`
+	TTFBP50Seconds *float64 `json:"ttfbP50Seconds"`
+	Affinity       *bool    `json:"affinity"`
+	Replicas       []struct {
+		Index      int      `json:"index"`
+		Requests   int      `json:"requests"`
+		HitPercent *float64 `json:"hitPercent"`
+	} `json:"replicas"`
+}
+
+// demo runs a headless demo and returns its report. Nothing may be left of it.
+func demo(t *testing.T, args ...string) demoReport {
+	t.Helper()
+	mark := t.Name() + time.Now().Format(time.RFC3339Nano)
+	cmd := exec.CommandContext(t.Context(), harness.Binary(t), append([]string{"demo", "-o", "json"}, args...)...)
+	cmd.Env = append(os.Environ(), "LMWARDEN_TEST_MARK="+mark)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("demo: %v\n%s", err, stderr.String())
+	}
+	decoder := json.NewDecoder(&stdout)
+	var report demoReport
+	if err := decoder.Decode(&report); err != nil {
+		t.Fatalf("demo printed no JSON object: %v", err)
+	}
+	if decoder.More() {
+		t.Error("demo printed more than one object")
+	}
+	if left := harness.Processes("LMWARDEN_TEST_MARK", mark); len(left) > 0 {
+		t.Errorf("the demo left processes: %v", left)
+	}
+	if report.Requests == nil || report.Errors == nil || report.HitPercent == nil || report.TTFBP50Seconds == nil || report.Affinity == nil || len(report.Replicas) != 4 {
+		t.Fatalf("the report lacks a field: %+v", report)
+	}
+	return report
+}
+
+// The seed's claim, in the small: with conversations pinned, most of a prompt comes
+// from the cache; balanced by least in flight, much less does.
+func TestDemoShowsWhatAffinityIsWorth(t *testing.T) {
+	on := demo(t, "--for", "12s", "--sessions", "8", "--speed", "8", "--affinity", "on")
+	off := demo(t, "--for", "12s", "--sessions", "8", "--speed", "8", "--affinity", "off")
+	for name, r := range map[string]demoReport{"on": on, "off": off} {
+		if *r.Errors != 0 || *r.Requests < 30 {
+			t.Errorf("affinity %s: %d requests, %d errors", name, *r.Requests, *r.Errors)
+		}
+		t.Logf("affinity %s: %d requests, hits %.1f %%, first token p50 %.2f s", name, *r.Requests, *r.HitPercent, *r.TTFBP50Seconds)
+	}
+	if !*on.Affinity || *off.Affinity {
+		t.Errorf("affinity is reported as %v and %v", *on.Affinity, *off.Affinity)
+	}
+	if on.StickyPercent == nil || *on.StickyPercent < 99 {
+		t.Errorf("sticky %% with affinity: %v, want 99 or more below capacity", on.StickyPercent)
+	}
+	if off.StickyPercent != nil {
+		t.Errorf("sticky %% without affinity: %v, want none", *off.StickyPercent)
+	}
+	if *on.HitPercent < 75 || *on.HitPercent < *off.HitPercent+10 {
+		t.Errorf("hits: %.1f %% with affinity, %.1f %% without; want at least 75 and 10 points more", *on.HitPercent, *off.HitPercent)
+	}
+}
