@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sync"
+)
+
+// maxChain bounds the hashes of one chain. Of a longer history the oldest are left
+// out; the hashes that stay are over all messages all the same.
+const maxChain = 4096
+
+// Chain is the message-hash chain of one request: one hash per message, each over
+// all before it, the tenant and the model. It tells the conversations of clients
+// that send no id: a later request of the same conversation has this request's last
+// hash, or the one after the answer, among its own.
+//
+// What clients change between turns is left out: Claude Code's attribution block,
+// blocks that are only a <system-reminder>, cache_control, ids, and reasoning. White
+// space around texts and the order of JSON members do not matter.
+type Chain struct {
+	Hashes []uint64
+	// First is the smallest index whose prefix holds a user message; len(Hashes) when
+	// none does.
+	First int
+}
+
+// After returns the hash of the chain after the messages of an answer; 0 when there
+// is no chain or no answer.
+func (c Chain) After(answer []Digest) uint64 {
+	if len(c.Hashes) == 0 || len(answer) == 0 {
+		return 0
+	}
+	last := c.Hashes[len(c.Hashes)-1]
+	for _, d := range answer {
+		last = link(last, d)
+	}
+	return last
+}
+
+// Digest is the hash of one message in its canonical form.
+type Digest [16]byte
+
+// link is one step of the chain.
+func link(prev uint64, d Digest) uint64 {
+	var b [8 + len(d)]byte
+	binary.LittleEndian.PutUint64(b[:], prev)
+	copy(b[8:], d[:])
+	sum := sha256.Sum256(b[:])
+	return max(binary.LittleEndian.Uint64(sum[:]), 1) // 0 means none
+}
+
+// BuildChain hashes the messages of a request. The tenant is its stable name, the
+// model the one that serves. The hashes are appended to dst[:0]. Surfaces without
+// messages have an empty chain, as has a request that continues a stored answer.
+func BuildChain(dst []uint64, api API, s *Scan, tenant, model string) Chain {
+	c := canonPool.Get().(*canon)
+	defer canonPool.Put(c)
+	seed := Hash(tenant, model, "chain")
+	c.links = dst[:0]
+	c.last, c.first = binary.LittleEndian.Uint64(seed[:]), -1
+	c.request(api, s)
+	out := Chain{Hashes: c.links, First: c.first}
+	if c.first < 0 {
+		out.First = len(c.links)
+	}
+	c.links = nil
+	return out
+}
+
+// SharedHash hashes what the conversations of an application share: tools and
+// system text, without the attribution block. A cache salt is part of it, since an
+// engine shares nothing across salts. It is 0 when there is neither tools nor
+// system text.
+func SharedHash(api API, s *Scan) uint64 {
+	c := canonPool.Get().(*canon)
+	defer canonPool.Put(c)
+	c.h.Reset()
+	c.dirty = false
+	c.raw('t', s.Raw(FieldTools))
+	switch api {
+	case APIMessages, APICountTokens:
+		c.text(s.Raw(FieldSystem))
+	case APIResponses:
+		c.text(s.Raw(FieldInstructions))
+		c.leadingSystem(s.Raw(FieldInput))
+	case APIChat:
+		c.leadingSystem(s.Raw(FieldMessages))
+	}
+	if !c.dirty {
+		return 0
+	}
+	c.raw('s', s.Raw(FieldCacheSalt))
+	d := c.sum()
+	return max(binary.LittleEndian.Uint64(d[:]), 1)
+}
+
+// canon brings messages into their canonical form and hashes them.
+type canon struct {
+	h     hash.Hash // SHA-256 of the current message
+	dirty bool      // the current message has content
+	buf   []byte    // decoded text
+	args  []byte    // decoded arguments of a tool call
+	tmp   []byte    // what hash64 hashes
+	out   [sha256.Size]byte
+
+	links []uint64
+	last  uint64
+	first int
+}
+
+var canonPool = sync.Pool{New: func() any { return &canon{h: sha256.New()} }}
+
+// sum returns the digest of what was written since the last Reset.
+func (c *canon) sum() (d Digest) {
+	copy(d[:], c.h.Sum(c.out[:0]))
+	return d
+}
+
+// begin starts a message.
+func (c *canon) begin(role string) {
+	c.h.Reset()
+	c.dirty = false
+	c.put('r', []byte(role))
+}
+
+// push ends a message and makes it a link of the chain. A message of which nothing
+// is left is none.
+func (c *canon) push(user bool) {
+	if !c.dirty {
+		return
+	}
+	c.last = link(c.last, c.sum())
+	if len(c.links) >= maxChain {
+		n := copy(c.links, c.links[maxChain/2:])
+		c.links = c.links[:n]
+		if c.first >= 0 {
+			c.first = max(c.first-maxChain/2, 0)
+		}
+	}
+	if user && c.first < 0 {
+		c.first = len(c.links)
+	}
+	c.links = append(c.links, c.last)
+}
+
+// put hashes one part with its kind and length, so that parts cannot run together.
+func (c *canon) put(kind byte, b []byte) {
+	var head [9]byte
+	head[0] = kind
+	binary.LittleEndian.PutUint64(head[1:], uint64(len(b)))
+	c.h.Write(head[:])
+	c.h.Write(b)
+}
+
+// raw hashes a part as it is written; an absent one leaves no trace.
+func (c *canon) raw(kind byte, b []byte) {
+	if len(b) > 0 {
+		c.put(kind, b)
+		c.dirty = true
+	}
+}
+
+// attribution is how the block begins that Claude Code puts before its system text.
+var attribution = []byte("x-anthropic-billing-header:")
+
+// plain hashes one decoded text without what clients change between turns.
+func (c *canon) plain(text []byte) {
+	text = bytes.TrimSpace(text)
+	if bytes.HasPrefix(text, attribution) {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+		text = bytes.TrimSpace(text)
+	}
+	if len(text) == 0 || reminderOnly(text) {
+		return
+	}
+	c.put('t', text)
+	c.dirty = true
+}
+
+var (
+	reminderOpen  = []byte("<system-reminder>")
+	reminderClose = []byte("</system-reminder>")
+)
+
+// reminderOnly says whether a text consists of reminders and nothing else.
+func reminderOnly(text []byte) bool {
+	for len(text) > 0 {
+		if !bytes.HasPrefix(text, reminderOpen) {
+			return false
+		}
+		end := bytes.Index(text, reminderClose)
+		if end < 0 {
+			return false
+		}
+		text = bytes.TrimSpace(text[end+len(reminderClose):])
+	}
+	return true
+}

@@ -1,0 +1,196 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// edit replaces one part of a text. An empty part inserts.
+type edit struct {
+	Span
+	text []byte
+}
+
+// apply appends src to dst with the edits made. They are in order and do not
+// overlap; every other byte is copied as it is.
+func apply(dst, src []byte, edits []edit) []byte {
+	at := 0
+	for _, e := range edits {
+		dst = append(append(dst, src[at:e.Start]...), e.text...)
+		at = e.End
+	}
+	return append(dst, src[at:]...)
+}
+
+// Edit says what [Rewrite] changes in a request.
+type Edit struct {
+	// Model is the name that the engine knows, to put in place of the one that the client
+	// asked for; "" leaves it.
+	Model string
+	// IncludeUsage asks the engine for usage at the end of a stream.
+	IncludeUsage bool
+}
+
+// Rewrite returns the body with the edits made and nothing else changed: the value
+// of every top-level model member, and stream_options.include_usage where the
+// request streams and does not say itself whether it wants usage. usageAdded is
+// true when it does not; the stream's usage chunk must then be dropped
+// ([StreamOptions]). Without a change it returns the scanned body itself.
+func Rewrite(api API, s *Scan, e Edit) (body []byte, usageAdded bool) {
+	var edits []edit
+	if e.Model != "" {
+		edits = requestModel(s, quote(e.Model))
+	}
+	if e.IncludeUsage && (api == APIChat || api == APICompletions) && s.Stream() {
+		if u, ok := includeUsage(s); ok {
+			edits, usageAdded = append(edits, u), true
+		}
+	}
+	if len(edits) == 0 {
+		return s.body, false
+	}
+	slices.SortFunc(edits, func(a, b edit) int { return a.Start - b.Start })
+	size := len(s.body)
+	for _, ed := range edits {
+		size += len(ed.text)
+	}
+	return apply(make([]byte, 0, size), s.body, edits), usageAdded
+}
+
+// requestModel returns the edits that give every model member the value name, as
+// far as they have another one.
+func requestModel(s *Scan, name []byte) []edit {
+	var edits []edit
+	add := func(p Span) {
+		if !bytes.Equal(s.body[p.Start:p.End], name) {
+			edits = append(edits, edit{p, name})
+		}
+	}
+	switch s.models {
+	case 0:
+	case 1:
+		add(s.spans[FieldModel])
+	default:
+		for m := membersOf(s.body, 0); m.next(); {
+			if string(m.key) == "model" {
+				add(m.val)
+			}
+		}
+	}
+	return edits
+}
+
+// includeUsage returns the edit that asks for usage; false when the request says
+// itself whether it wants it, or when its stream_options are no object.
+func includeUsage(s *Scan) (edit, bool) {
+	p := s.spans[FieldStreamOptions]
+	raw := s.Raw(FieldStreamOptions)
+	switch {
+	case raw == nil:
+		at := skipSpace(s.body, 0) + 1
+		return edit{Span{at, at}, []byte(`"stream_options":{"include_usage":true},`)}, true
+	case string(raw) == "null":
+		return edit{p, []byte(`{"include_usage":true}`)}, true
+	case raw[0] != '{':
+		return edit{}, false
+	}
+	if _, present := s.IncludeUsage(); present {
+		return edit{}, false
+	}
+	text := `"include_usage":true`
+	if raw[skipSpace(raw, 1)] != '}' {
+		text += ","
+	}
+	return edit{Span{p.Start + 1, p.Start + 1}, []byte(text)}, true
+}
+
+// RestoreModel returns a whole answer with the requested name of the model in place
+// of the served one: in its model member and, of an error, in its message. Nothing
+// else is changed; without a change it returns body itself.
+func RestoreModel(body []byte, requested, served string) []byte {
+	edits := modelEdits(nil, body, requested, served)
+	if len(edits) == 0 {
+		return body
+	}
+	return apply(make([]byte, 0, len(body)+len(requested)*len(edits)), body, edits)
+}
+
+// modelEdits appends the edits that restore the requested name in one JSON
+// document: model at its top level, in message (messages) and in response
+// (responses), and the served name between backquotes in the message of an error.
+func modelEdits(edits []edit, data []byte, requested, served string) []edit {
+	hasModel := bytes.Contains(data, keyModel)
+	if !hasModel && !bytes.Contains(data, keyError) {
+		return edits
+	}
+	var name []byte
+	add := func(p Span) {
+		if data[p.Start] != '"' {
+			return
+		}
+		if name == nil {
+			name = quote(requested)
+		}
+		edits = append(edits, edit{p, name})
+	}
+	for m := membersOf(data, 0); m.next(); {
+		switch string(m.key) {
+		case "model":
+			add(m.val)
+		case "message", "response":
+			if data[m.val.Start] != '{' {
+				break
+			}
+			for in := membersOf(data[:m.val.End], m.val.Start); in.next(); {
+				if string(in.key) == "model" {
+					add(in.val)
+				}
+			}
+		case "error":
+			edits = errorEdits(edits, data[:m.val.End], m.val.Start, requested, served)
+		}
+	}
+	return edits
+}
+
+// errorEdits appends the edits that replace `served` by `requested` in the message
+// of the error object at data[at:].
+func errorEdits(edits []edit, data []byte, at int, requested, served string) []edit {
+	if served == "" || data[at] != '{' {
+		return edits
+	}
+	old, name := unquoted(served), unquoted(requested)
+	needle := slices.Concat([]byte("`"), old, []byte("`"))
+	for m := membersOf(data, at); m.next(); {
+		if string(m.key) != "message" || data[m.val.Start] != '"' {
+			continue
+		}
+		for i := m.val.Start; ; {
+			n := bytes.Index(data[i:m.val.End], needle)
+			if n < 0 {
+				break
+			}
+			i += n
+			edits = append(edits, edit{Span{i + 1, i + 1 + len(old)}, name})
+			i += len(needle)
+		}
+	}
+	return edits
+}
+
+// quote returns a text as a JSON string. Names of models hold no HTML, so that the
+// escapes of encoding/json for it do not matter; invalid UTF-8 becomes U+FFFD.
+func quote(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic("wire: a text cannot be encoded: " + err.Error())
+	}
+	return b
+}
+
+// unquoted returns the inside of a text as a JSON string.
+func unquoted(s string) []byte {
+	q := quote(s)
+	return q[1 : len(q)-1]
+}

@@ -1,0 +1,146 @@
+package wire
+
+// maxFrame bounds the bytes of one frame that a stream keeps, 8 MiB. A longer frame
+// is passed on unread.
+const maxFrame = 8 << 20
+
+// StreamOptions say what a stream changes. The zero value changes nothing.
+type StreamOptions struct {
+	// DropUsage drops the chunk that carries only usage, since [Rewrite] and not the
+	// client asked for it.
+	DropUsage bool
+	// Requested is the model name that the client asked for, to put in place of the
+	// served one; "" leaves names alone.
+	Requested string
+	// Served is the name that the engine knows, to be found in error messages; may be "".
+	Served string
+	// Answer collects the answer for the chain, when it is not nil.
+	Answer *Answer
+}
+
+// Stream follows one SSE answer. Feed it what the upstream sends with Write and give
+// the client what Write returns; call Close at the end of the upstream. It is not
+// safe for concurrent use.
+//
+// When nothing is to be changed, Write returns its argument: bytes never wait.
+// Otherwise whole frames are passed on and the beginning of an unfinished one waits.
+type Stream struct {
+	api   API
+	opt   StreamOptions
+	state State
+	cut   cutter
+	ev    event
+	edits []edit
+	buf   []byte // beginning of the current frame
+	out   []byte // what Write returns, when it is not its argument
+	over  bool   // the current frame is too long to keep
+	mid   bool   // the client has part of a frame
+}
+
+// NewStream returns a stream for the answer of one request.
+func NewStream(api API, o StreamOptions) *Stream {
+	return &Stream{api: api, opt: o, state: State{Usage: NoUsage()}}
+}
+
+// State returns what has been seen so far.
+func (s *Stream) State() State { return s.state }
+
+// MidFrame says whether what the client has been given ends inside a frame. A blank
+// line must then come before any frame of ours.
+func (s *Stream) MidFrame() bool { return s.mid }
+
+// changes says whether bytes may be changed.
+func (s *Stream) changes() bool { return s.opt.DropUsage || s.opt.Requested != "" }
+
+// Write takes the next bytes of the upstream and returns those for the client. What
+// it returns is valid until the next call and may be p itself.
+func (s *Stream) Write(p []byte) []byte {
+	all := p
+	s.out = s.out[:0]
+	for {
+		n := s.cut.cut(p)
+		if n < 0 {
+			break
+		}
+		s.end(p[:n])
+		p = p[n:]
+		s.mid = false
+	}
+	s.hold(p)
+	if s.changes() {
+		return s.out
+	}
+	if len(p) > 0 {
+		s.mid = true
+	}
+	return all
+}
+
+// Close says that the upstream has ended. It returns the bytes that still waited: a
+// last frame without a blank line counts as a frame.
+func (s *Stream) Close() []byte {
+	s.out = s.out[:0]
+	if len(s.buf) > 0 {
+		s.end(nil)
+		s.mid = len(s.out) > 0 && !s.cut.blank
+	}
+	return s.out
+}
+
+// hold keeps the beginning of a frame.
+func (s *Stream) hold(p []byte) {
+	if len(p) == 0 {
+		return
+	}
+	if s.over || len(s.buf)+len(p) > maxFrame {
+		s.over, s.mid = true, true
+		s.out = append(append(s.out, s.buf...), p...)
+		s.buf = s.buf[:0]
+		return
+	}
+	s.buf = append(s.buf, p...)
+}
+
+// end takes the last bytes of a frame and deals with the frame.
+func (s *Stream) end(p []byte) {
+	if s.over {
+		s.out = append(s.out, p...)
+		s.over = false
+		return
+	}
+	raw := p
+	if len(s.buf) > 0 {
+		s.buf = append(s.buf, p...)
+		raw = s.buf
+	}
+	s.frame(raw)
+	s.buf = s.buf[:0]
+}
+
+// frame reads a whole frame and puts what is left of it to the output.
+func (s *Stream) frame(raw []byte) {
+	s.ev.parse(raw)
+	if s.ev.has {
+		if s.state.see(s.api, &s.ev) && s.opt.DropUsage {
+			return
+		}
+		if s.opt.Answer != nil {
+			s.opt.Answer.event(s.api, &s.ev)
+		}
+	}
+	if !s.changes() {
+		return
+	}
+	if s.opt.Requested == "" || !s.ev.has {
+		s.out = append(s.out, raw...)
+		return
+	}
+	s.edits = modelEdits(s.edits[:0], s.ev.data, s.opt.Requested, s.opt.Served)
+	kept := s.edits[:0]
+	for _, e := range s.edits {
+		if p, ok := s.ev.rawSpan(e.Span); ok {
+			kept = append(kept, edit{p, e.text})
+		}
+	}
+	s.out = apply(s.out, raw, kept)
+}

@@ -1,0 +1,273 @@
+package wire
+
+import "bytes"
+
+// Usage is what an engine reports of one request, in tokens; -1 means that it did
+// not report the figure, which is not the same as 0.
+type Usage struct {
+	Prompt     int // the whole prompt, with what was cached
+	Cached     int // the part of the prompt that was in the cache
+	Completion int // the answer
+}
+
+// NoUsage is the usage of an engine that reported nothing.
+func NoUsage() Usage { return Usage{-1, -1, -1} }
+
+// ReadUsage reads the usage of a whole answer.
+func ReadUsage(api API, body []byte) Usage {
+	u := NoUsage()
+	raw, _ := member(body, "usage")
+	u.read(api, raw)
+	return u
+}
+
+// ReadResponseID returns the id of a whole answer, or "".
+func ReadResponseID(body []byte) string { return memberText(body, "id") }
+
+// read takes the figures of one usage object; those that it lacks stay.
+func (u *Usage) read(api API, obj []byte) {
+	switch {
+	case len(obj) == 0 || obj[0] != '{':
+	case api.Anthropic():
+		u.readMessages(obj)
+	default:
+		u.readOpenAI(obj)
+	}
+}
+
+// readOpenAI reads both families of names: prompt_tokens and completion_tokens of
+// chat and completions, input_tokens and output_tokens of responses.
+func (u *Usage) readOpenAI(obj []byte) {
+	m := membersOf(obj, 0)
+	for m.next() {
+		v := obj[m.val.Start:m.val.End]
+		switch string(m.key) {
+		case "prompt_tokens", "input_tokens":
+			set(&u.Prompt, v)
+		case "completion_tokens", "output_tokens":
+			set(&u.Completion, v)
+		case "prompt_tokens_details", "input_tokens_details":
+			cached, _ := member(v, "cached_tokens")
+			set(&u.Cached, cached)
+		}
+	}
+}
+
+// readMessages reads Anthropic's names. The prompt is the sum of three figures; an
+// event that states none of them leaves the earlier sum.
+func (u *Usage) readMessages(obj []byte) {
+	input, created, read := -1, -1, -1
+	m := membersOf(obj, 0)
+	for m.next() {
+		v := obj[m.val.Start:m.val.End]
+		switch string(m.key) {
+		case "input_tokens":
+			set(&input, v)
+		case "cache_creation_input_tokens":
+			set(&created, v)
+		case "cache_read_input_tokens":
+			set(&read, v)
+		case "output_tokens":
+			set(&u.Completion, v)
+		}
+	}
+	if input >= 0 {
+		u.Prompt = input + max(created, 0) + max(read, 0)
+	}
+	if read >= 0 {
+		u.Cached = read
+	}
+}
+
+// set overwrites a figure when raw is one.
+func set(dst *int, raw []byte) {
+	if n := intOf(raw); n >= 0 {
+		*dst = n
+	}
+}
+
+// State is what a [Stream] has seen so far.
+type State struct {
+	Usage Usage
+	// First is true once the first event came that the engine made: not a comment, a
+	// ping, an announcement of the responses surface or an error.
+	First bool
+	// Finish is true once the answer said why it ended; Done once the end marker of the
+	// surface came. A stream that ends without Done was cut.
+	Finish, Done bool
+	// Failed is true once an error event came.
+	Failed bool
+	// ResponseID is the id that the responses surface announced, or "".
+	ResponseID string
+}
+
+var (
+	keyUsage     = []byte(`"usage"`)
+	keyFinish    = []byte(`"finish_reason"`)
+	keyStop      = []byte(`"stop_reason"`)
+	keyError     = []byte(`"error"`)
+	keyModel     = []byte(`"model"`)
+	doneMarker   = []byte("[DONE]")
+	emptyChoices = []byte("[]")
+)
+
+// see takes notice of one event with data. It reports whether the event is one that
+// exists only to carry usage. Needles are looked for before anything is parsed: a
+// key inside a JSON string has a backslash before its quote and is not found.
+func (s *State) see(api API, e *event) (usageOnly bool) {
+	switch api {
+	case APIMessages:
+		s.seeMessages(e)
+	case APIResponses:
+		s.seeResponses(e)
+	default:
+		return s.seeChunk(api, e.data)
+	}
+	return false
+}
+
+// seeChunk notes a chunk of chat or completions.
+func (s *State) seeChunk(api API, data []byte) (usageOnly bool) {
+	if bytes.Equal(bytes.TrimSpace(data), doneMarker) {
+		s.Done = true
+		return false
+	}
+	if bytes.Contains(data, keyError) {
+		if raw, ok := member(data, "error"); ok && string(raw) != "null" {
+			s.Failed = true
+			return false
+		}
+	}
+	s.First = true
+	if !s.Finish && bytes.Contains(data, keyFinish) {
+		s.Finish = finished(data)
+	}
+	if !bytes.Contains(data, keyUsage) {
+		return false
+	}
+	var usage, choices []byte
+	m := membersOf(data, 0)
+	for m.next() {
+		switch string(m.key) {
+		case "usage":
+			usage = data[m.val.Start:m.val.End]
+		case "choices":
+			choices = data[m.val.Start:m.val.End]
+		}
+	}
+	s.Usage.read(api, usage)
+	return len(usage) > 0 && usage[0] == '{' && emptyArray(choices)
+}
+
+// emptyArray says whether raw is an array without elements.
+func emptyArray(raw []byte) bool {
+	if bytes.Equal(raw, emptyChoices) {
+		return true
+	}
+	return len(raw) > 2 && raw[0] == '[' && raw[skipSpace(raw, 1)] == ']'
+}
+
+// finished says whether a choice of a chunk has a reason to be finished.
+func finished(data []byte) bool {
+	choices, _ := member(data, "choices")
+	for e := elementsOf(choices); e.next(); {
+		if memberText(e.value(), "finish_reason") != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// typeOf returns the type of an event of the messages and responses surfaces: the
+// event field, else the member of the data.
+func typeOf(e *event) string {
+	if len(e.name) > 0 {
+		return eventType(e.name)
+	}
+	raw, _ := member(e.data, "type")
+	if len(raw) < 2 {
+		return ""
+	}
+	return eventType(raw[1 : len(raw)-1])
+}
+
+// eventType returns those types that matter, without making a string.
+func eventType(b []byte) string {
+	for _, t := range [...]string{
+		"content_block_delta", "content_block_start",
+		"message_start", "message_delta", "message_stop", "ping", "error",
+		"response.created", "response.in_progress", "response.queued",
+		"response.completed", "response.incomplete", "response.failed",
+	} {
+		if string(b) == t {
+			return t
+		}
+	}
+	return ""
+}
+
+// seeMessages notes an event of the messages surface.
+func (s *State) seeMessages(e *event) {
+	switch typeOf(e) {
+	case "ping":
+		return
+	case "error":
+		s.Failed = true
+		return
+	case "message_start":
+		message, _ := member(e.data, "message")
+		usage, _ := member(message, "usage")
+		s.Usage.read(APIMessages, usage)
+	case "message_delta":
+		if bytes.Contains(e.data, keyUsage) {
+			usage, _ := member(e.data, "usage")
+			s.Usage.read(APIMessages, usage)
+		}
+		if !s.Finish && bytes.Contains(e.data, keyStop) {
+			delta, _ := member(e.data, "delta")
+			s.Finish = memberText(delta, "stop_reason") != ""
+		}
+	case "message_stop":
+		s.Finish, s.Done = true, true
+	}
+	if bytes.Equal(bytes.TrimSpace(e.data), doneMarker) {
+		return
+	}
+	s.First = true
+}
+
+// seeResponses notes an event of the responses surface.
+func (s *State) seeResponses(e *event) {
+	switch typeOf(e) {
+	case "response.created", "response.in_progress", "response.queued":
+		if s.ResponseID == "" {
+			response, _ := member(e.data, "response")
+			s.ResponseID = memberText(response, "id")
+		}
+		return
+	case "error":
+		s.Failed = true
+		return
+	case "response.failed":
+		s.Failed, s.Done = true, true
+		s.readResponse(e.data)
+		return
+	case "response.completed", "response.incomplete":
+		s.Finish, s.Done = true, true
+		s.readResponse(e.data)
+	}
+	if bytes.Equal(bytes.TrimSpace(e.data), doneMarker) {
+		return
+	}
+	s.First = true
+}
+
+// readResponse reads id and usage of the response that an event carries.
+func (s *State) readResponse(data []byte) {
+	response, _ := member(data, "response")
+	usage, _ := member(response, "usage")
+	s.Usage.read(APIResponses, usage)
+	if s.ResponseID == "" {
+		s.ResponseID = memberText(response, "id")
+	}
+}
