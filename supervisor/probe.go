@@ -1,0 +1,190 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/lmwarden/lmwarden/supervisor/vllm"
+)
+
+// newProbeClient makes the client that asks engines. It keeps no connections: vLLM
+// ends slowly while one is open, and two short ones a second cost nothing.
+func newProbeClient() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, Proxy: nil},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// answer is one look at an engine.
+type answer struct {
+	health  error // nil when /health said 200
+	refused bool  // the engine itself says that it is dead, or nobody listens
+	ready   bool  // it has answered a request, now or earlier
+	token   error // why the request for one token failed
+	figures vllm.Figures
+	scrape  error // why the metrics could not be read
+}
+
+// prober looks at one engine, over and over, from a goroutine of its own, so that an
+// engine that hangs never holds up the replica's.
+type prober struct {
+	client *http.Client
+	base   string
+	served string // name for the request; asked for when empty
+	timing Timing
+
+	ready  bool
+	static vllm.Figures // version and longest context, read once
+}
+
+// loop sends what it sees until ctx ends.
+func (p *prober) loop(ctx context.Context, out chan<- answer) {
+	for {
+		pause := p.timing.StartProbe
+		if p.ready {
+			pause = p.timing.Probe
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case out <- p.look(ctx):
+		}
+	}
+}
+
+// look asks for the health, then, until that has worked once, for a token, then for
+// the figures.
+func (p *prober) look(ctx context.Context) answer {
+	var a answer
+	_, a.health = p.get(ctx, "/health", 0)
+	// A slow answer comes from an engine that is busy or stuck; no answer or a bad one
+	// from one that is dead.
+	a.refused = a.health != nil && !isTimeout(a.health)
+	if a.health != nil {
+		a.ready = p.ready
+		return a
+	}
+	if !p.ready {
+		if a.token = p.first(ctx); a.token != nil {
+			return a
+		}
+		p.ready = true
+	}
+	a.ready = true
+	a.figures, a.scrape = p.scrape(ctx)
+	return a
+}
+
+// first asks for one token, and for what does not change afterwards.
+func (p *prober) first(ctx context.Context) error {
+	var models struct {
+		Data []struct {
+			ID          string `json:"id"`
+			MaxModelLen *int64 `json:"max_model_len"`
+		} `json:"data"`
+	}
+	// Both are told to people only; an engine without them can still serve.
+	if body, err := p.get(ctx, "/v1/models", 1<<20); err == nil && json.Unmarshal(body, &models) == nil && len(models.Data) > 0 {
+		p.static.MaxModelLen = models.Data[0].MaxModelLen
+		if p.served == "" {
+			p.served = models.Data[0].ID
+		}
+	}
+	var version struct {
+		Version string `json:"version"`
+	}
+	if body, err := p.get(ctx, "/version", 1<<16); err == nil && json.Unmarshal(body, &version) == nil {
+		p.static.Version = version.Version
+	}
+	body, err := json.Marshal(map[string]any{"model": p.served, "prompt": "Hi", "max_tokens": 1})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.timing.TokenTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/v1/completions", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	text, err := p.do(req, 1<<20)
+	if err != nil {
+		return err
+	}
+	var completion struct {
+		Choices []json.RawMessage `json:"choices"`
+	}
+	if err := json.Unmarshal(text, &completion); err != nil || len(completion.Choices) == 0 {
+		return fmt.Errorf("POST %s/v1/completions was answered without a choice", p.base)
+	}
+	return nil
+}
+
+func (p *prober) scrape(ctx context.Context) (vllm.Figures, error) {
+	text, err := p.get(ctx, "/metrics", vllm.MaxMetricsBytes)
+	if err != nil {
+		return p.static, err
+	}
+	f, err := vllm.ParseMetrics(text)
+	if err != nil {
+		return p.static, err
+	}
+	f.At = time.Now()
+	return f.Merge(p.static), nil
+}
+
+// statusError is an answer that is not 200.
+type statusError struct {
+	url  string
+	code int
+	text string
+}
+
+func (e *statusError) Error() string {
+	text := fmt.Sprintf("%s was answered with %d %s", e.url, e.code, http.StatusText(e.code))
+	if e.text != "" {
+		text += ": " + e.text
+	}
+	return text
+}
+
+func (p *prober) get(ctx context.Context, path string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timing.ProbeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return p.do(req, limit)
+}
+
+func (p *prober) do(req *http.Request, limit int64) ([]byte, error) {
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 300))
+		return nil, &statusError{req.URL.String(), resp.StatusCode, strings.TrimSpace(string(text))}
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, limit))
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.As(err, &t) && t.Timeout()
+}
