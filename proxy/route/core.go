@@ -1,56 +1,236 @@
 package route
 
-import "time"
+import (
+	"math/rand/v2"
+	"time"
+)
 
-// Core is the router of one model. It is not safe for concurrent use.
-type Core struct{}
+// Core is the router of one model. It is not safe for concurrent use: the caller
+// serializes the calls, so that a choice and its reservation are one step.
+type Core struct {
+	set   Settings
+	rng   *rand.Rand
+	epoch time.Time // moment zero of every at; set by the first call
+	at    int64     // latest time seen, in nanoseconds since epoch; never goes back
+
+	replicas []replica // by index; entries past present are gone but may hold tickets
+	present  int       // replicas that exist now
+	usable   int       // of these, ready and not draining
+	chosen   uint64    // running number of choices, for "least recently chosen"
+	robin    int       // last choice of PolicyRoundRobin
+
+	table   table
+	tickets tickets
+	shadow  shadow
+	learned learned
+
+	counts   [NumClasses]uint64
+	inFlight int
+	terms    []Term // handed out in Decision.Terms, reused
+}
 
 // New returns a core without replicas. Seed drives every random choice.
-func New(s Settings, seed uint64) *Core { panic("") }
+func New(s Settings, seed uint64) *Core {
+	c := &Core{rng: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15))}
+	c.table.init()
+	c.shadow.init()
+	c.learned.init()
+	c.set = s.normalized()
+	c.table.bound = c.set.MaxConversations
+	return c
+}
+
+// normalized replaces zero lives and bounds by their defaults: a zero must never
+// switch stickiness off silently.
+func (s Settings) normalized() Settings {
+	def := DefaultSettings()
+	if s.IdleMain <= 0 {
+		s.IdleMain = def.IdleMain
+	}
+	if s.IdleAgent <= 0 {
+		s.IdleAgent = def.IdleAgent
+	}
+	if s.MaxConversations <= 0 {
+		s.MaxConversations = def.MaxConversations
+	}
+	if s.MaxHold <= 0 {
+		s.MaxHold = def.MaxHold
+	}
+	if s.MaxQueue <= 0 {
+		s.MaxQueue = def.MaxQueue
+	}
+	return s
+}
 
 // SetSettings changes the settings live.
-func (c *Core) SetSettings(now time.Time, s Settings) { panic("") }
+func (c *Core) SetSettings(now time.Time, s Settings) {
+	c.advance(now)
+	c.set = s.normalized()
+	c.table.bound = c.set.MaxConversations
+	c.sweep()
+	for c.table.size() > c.table.bound && c.evictOne() {
+	}
+}
 
 // SetReplicas tells the core which replicas there are. Conversations whose home is
 // gone or has a new incarnation are rehomed at their next turn; held requests and
 // requests without a first byte go back into the queue through [Core.Reroute].
-func (c *Core) SetReplicas(now time.Time, rs []Replica) { panic("") }
+func (c *Core) SetReplicas(now time.Time, rs []Replica) {
+	c.advance(now)
+	for len(c.replicas) < len(rs) {
+		c.replicas = append(c.replicas, newReplica())
+	}
+	c.terms = make([]Term, len(rs))
+	for i := range c.replicas {
+		r := &c.replicas[i]
+		if i >= len(rs) {
+			if i < c.present {
+				r.Replica = Replica{}
+				c.cacheLost(i)
+			}
+			continue
+		}
+		lost := i < c.present && r.Incarnation != rs[i].Incarnation
+		r.Replica = rs[i]
+		if lost {
+			c.cacheLost(i)
+		}
+		c.shadow.trim(c, i)
+	}
+	c.present = len(rs)
+	c.usable = 0
+	for i := range c.replicas[:c.present] {
+		if c.replicas[i].usable() {
+			c.usable++
+		}
+	}
+}
 
 // Arrive decides a request or holds it. With Forward, d is filled and a
 // reservation is held on d.Replica until Done. With Held, the decision comes
 // through Released. With RefusedFull and NoReplica there is no ticket.
-func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) { panic("") }
+func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) {
+	c.advance(now)
+	c.sweep()
+	*d = Decision{Replica: none, Home: none}
+	if c.usable == 0 {
+		return 0, NoReplica
+	}
+	pinned := c.set.ClientPinning && r.Rank >= 0 && r.Rank < c.present
+	if pinned && !c.replicas[r.Rank].usable() {
+		return 0, NoReplica // never overridden, so there is nowhere else to go
+	}
+	ti := c.tickets.open(c.at, r)
+	c.identify(ti, r)
+	switch t := c.tickets.at(ti); {
+	case pinned:
+		c.decide(ti, d, ClassClientPinned, r.Rank)
+	case !c.set.Affinity:
+		c.decide(ti, d, ClassOff, c.placeOff(t, d))
+	case t.unkeyed:
+		c.decide(ti, d, ClassUnkeyed, c.placeFree(t, d))
+	case r.Kind == KindSide:
+		c.decideSide(ti, r, d)
+	default:
+		c.decideKeyed(ti, r, d)
+	}
+	return c.tickets.name(ti), Forward
+}
 
 // FirstByte says that the replica gave the first byte of an answer.
-func (c *Core) FirstByte(now time.Time, t Ticket) { panic("") }
+func (c *Core) FirstByte(now time.Time, t Ticket) {
+	c.advance(now)
+	ti := c.tickets.find(t)
+	if ti == none {
+		return
+	}
+	tk := c.tickets.at(ti)
+	if tk.firstByte {
+		return
+	}
+	r := &c.replicas[tk.replica]
+	tk.firstByte = true
+	tk.ttfb = c.at - max(tk.dispatched, r.firstByte)
+	r.failures, r.firstByte = 0, c.at
+	c.prefillDone(tk)
+	if tk.inc == r.Incarnation && tk.conv != none {
+		c.shadow.touch(c, tk.conv, tk.shared, int(tk.replica), tk.tokens)
+	}
+}
 
 // Reroute gives a forwarded request that got no first byte another replica than
 // those it tried. The old reservation moves; the decision is filled. False means
-// that no other replica is ready and the reservation is unchanged.
-func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool { panic("") }
+// that no other replica is ready; the reservation and d are unchanged then. A request whose
+// client named the replica is never rerouted. A request keeps one class, so the
+// counts of the old replica step back by one.
+func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
+	c.advance(now)
+	ti := c.tickets.find(t)
+	if ti == none {
+		return false
+	}
+	tk := c.tickets.at(ti)
+	if tk.firstByte || tk.class == ClassClientPinned {
+		return false
+	}
+	c.replicas[tk.replica].failures++
+	tk.tried = append(tk.tried, tk.replica)
+	next := Decision{Replica: none, Home: none}
+	to := c.elsewhere(tk, &next)
+	if to == none {
+		tk.tried = tk.tried[:len(tk.tried)-1]
+		return false
+	}
+	class := c.rerouteClass(tk, to)
+	c.unreserve(tk)
+	c.decide(ti, &next, class, to)
+	*d = next
+	return true
+}
 
 // Done ends a ticket, held or forwarded, and gives its reservation back. It returns
 // why the prompt was not in the cache. Ending a ticket twice is a no-op.
-func (c *Core) Done(now time.Time, t Ticket, o Outcome) Miss { panic("") }
+func (c *Core) Done(now time.Time, t Ticket, o Outcome) Miss {
+	c.advance(now)
+	ti := c.tickets.find(t)
+	if ti == none {
+		return MissNone
+	}
+	tk := c.tickets.at(ti)
+	miss := MissNone
+	if o.Served {
+		miss = c.missOf(tk, &o)
+		c.learn(tk, &o)
+	}
+	c.release(tk)
+	if tk.conv != none {
+		c.endTurn(tk, &o)
+	}
+	c.shadow.shared.unref(tk.shared)
+	c.tickets.close(ti)
+	return miss
+}
 
 // Tick lets time pass for what waits and what idles. Call it 10 times a second
 // while anyone waits, else once a second.
-func (c *Core) Tick(now time.Time) { panic("") }
+func (c *Core) Tick(now time.Time) {
+	c.advance(now)
+	c.sweep()
+}
 
 // Released returns the held requests that may go now, and forgets them. The slice
 // is valid until the next call. Look after every other call.
-func (c *Core) Released() []Release { panic("") }
+func (c *Core) Released() []Release { return nil }
 
-// View returns the state for the card.
-func (c *Core) View(now time.Time) View { panic("") }
+// advance moves the core's clock. A clock that steps back is held still.
+func (c *Core) advance(now time.Time) {
+	if c.epoch.IsZero() {
+		c.epoch = now
+	}
+	if at := int64(now.Sub(c.epoch)); at > c.at {
+		c.at = at
+	}
+}
 
-// Conversations calls f for each conversation, latest active first, until f
-// returns false.
-func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) { panic("") }
-
-// Move gives a conversation another home. False means that it is not known or the
-// replica does not exist.
-func (c *Core) Move(now time.Time, k Key, replica int) bool { panic("") }
-
-// Forget drops a conversation. False means that it is not known.
-func (c *Core) Forget(k Key) bool { panic("") }
+// time turns a moment of the core back into a time.
+func (c *Core) time(at int64) time.Time { return c.epoch.Add(time.Duration(at)) }

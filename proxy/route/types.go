@@ -62,7 +62,8 @@ const (
 	PolicyRandom                    // seeded
 )
 
-// Settings of a model's router. All change live.
+// Settings of a model's router. All change live. A life or a bound of 0 means its
+// default: no setting switches stickiness off but Affinity.
 type Settings struct {
 	Affinity         bool
 	SpillThreshold   int // requests in flight; 0 means auto: max(1, MaxNumSeqs/4)
@@ -170,11 +171,14 @@ type Decision struct {
 	Conversation Key           // conversation told, also from the chain; zero when unkeyed
 	Turn         uint64        // number of the turn within its conversation, from 1
 	HomeInFlight int           // requests in flight on the home when it decided
+	Threshold    int           // spill threshold in force on the home; 0 without a home
 	Wait         time.Duration // time spent at the door
 	MissExpected Miss          // why the cache is not expected to help
 	// Terms holds the placement terms per replica, when a placement was made. It is
 	// valid until the next call of the core; copy it to keep it.
 	Terms []Term
+
+	note note // what tipped the choice, for Reason
 }
 
 // Release is a held request that may go now.

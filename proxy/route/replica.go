@@ -1,0 +1,94 @@
+package route
+
+// none stands for "no index" in every table of the core.
+const none = -1
+
+// replica is the core's own state about one replica.
+type replica struct {
+	Replica // what the caller said last
+
+	inFlight int
+	counts   [NumClasses]uint64
+	chosen   uint64 // Core.chosen when it was last chosen
+	failures uint32 // attempts that failed here since the last first byte
+
+	live   ledger // live conversations at home here, with their contexts
+	cache  ledger // what its prefix cache is believed to hold
+	newest int32  // most recently used node of its shadow, or none
+	oldest int32  // least recently used one, or none
+
+	firstByte int64 // moment of its last first byte
+	prefill   int64 // tokens dispatched to it that wait for their first byte
+}
+
+func newReplica() replica {
+	return replica{newest: none, oldest: none}
+}
+
+// usable tells whether the replica may get new requests.
+func (r *replica) usable() bool { return r.Ready && !r.Draining }
+
+// autoThreshold is the spill threshold of a replica whose limit of sequences is not
+// known: a quarter of 32.
+const autoThreshold = 8
+
+// threshold returns the spill threshold in force for replica i.
+func (c *Core) threshold(i int) int {
+	if c.set.SpillThreshold > 0 {
+		return c.set.SpillThreshold
+	}
+	if i < 0 || i >= c.present || c.replicas[i].MaxNumSeqs <= 0 {
+		return autoThreshold
+	}
+	return max(1, c.replicas[i].MaxNumSeqs/4)
+}
+
+// reserve takes a place on replica i for a ticket. It is the only place that raises
+// the counts in flight.
+func (c *Core) reserve(t *ticket, i int, class Class) {
+	r := &c.replicas[i]
+	t.replica, t.class, t.reserved, t.dispatched = int32(i), class, true, c.at
+	r.inFlight++
+	r.counts[class]++
+	r.chosen = c.nextChoice()
+	r.prefill += t.uncached
+	c.counts[class]++
+	c.inFlight++
+	if t.conv != none {
+		c.table.at(t.conv).inFlight++
+	}
+}
+
+// release gives the place of a ticket back. It is the only place that lowers the
+// counts in flight.
+func (c *Core) release(t *ticket) {
+	if !t.reserved {
+		return
+	}
+	t.reserved = false
+	c.prefillDone(t)
+	c.replicas[t.replica].inFlight--
+	c.inFlight--
+	if t.conv != none {
+		c.table.at(t.conv).inFlight--
+	}
+}
+
+// unreserve releases a place whose request moves on to another replica and takes its
+// count back, so that a request is counted once.
+func (c *Core) unreserve(t *ticket) {
+	c.release(t)
+	c.replicas[t.replica].counts[t.class]--
+	c.counts[t.class]--
+}
+
+// prefillDone takes a ticket out of the tokens that wait for a first byte.
+func (c *Core) prefillDone(t *ticket) {
+	c.replicas[t.replica].prefill -= t.uncached
+	t.uncached = 0
+}
+
+func (c *Core) nextChoice() uint64 {
+	c.chosen++
+	return c.chosen
+}

@@ -1,0 +1,117 @@
+package route
+
+import "time"
+
+// View returns the state for the card.
+func (c *Core) View(now time.Time) View {
+	c.advance(now)
+	c.sweep()
+	v := View{
+		Replicas:       make([]ReplicaView, c.present),
+		Counts:         c.counts,
+		InFlight:       c.inFlight,
+		SpillThreshold: c.threshold(0),
+		SpillAuto:      c.set.SpillThreshold == 0,
+		SharedTokens:   c.sharedTokens(),
+		Conversations:  c.table.size(),
+	}
+	for i := range v.Replicas {
+		r := &c.replicas[i]
+		v.Replicas[i] = ReplicaView{
+			InFlight: r.inFlight, Counts: r.counts,
+			Resident: r.cache.total(), Capacity: r.Capacity,
+			Live: r.live.count, LiveTokens: r.live.total(),
+		}
+	}
+	for _, l := range [...]int{listBusy, listRecent, listRecent + 1} {
+		v.Live += c.table.lists[l].count
+	}
+	return v
+}
+
+// sharedTokens returns the size of the shared prompt that most refer to, or -1.
+func (c *Core) sharedTokens() int64 {
+	best, refs := int64(-1), int32(0)
+	for i := range c.shadow.shared.slots {
+		if s := &c.shadow.shared.slots[i]; s.samples > 0 && s.refs > refs {
+			best, refs = s.tokens, s.refs
+		}
+	}
+	return best
+}
+
+// Conversations calls f for each conversation, latest active first, until f
+// returns false.
+func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) {
+	c.advance(now)
+	c.sweep()
+	for i := c.table.lists[listBusy].head; i != none; i = c.table.at(i).next {
+		if v := c.table.at(i); !v.forgotten && !f(c.viewOf(v)) {
+			return
+		}
+	}
+	for _, l := range [...]int{listRecent, listIdle} {
+		a, b := c.table.lists[l].head, c.table.lists[l+1].head
+		for a != none || b != none {
+			next := &a
+			if a == none || b != none && c.table.at(b).lastActive > c.table.at(a).lastActive {
+				next = &b
+			}
+			v := c.table.at(*next)
+			*next = v.next
+			if !f(c.viewOf(v)) {
+				return
+			}
+		}
+	}
+}
+
+func (c *Core) viewOf(v *conv) ConversationView {
+	cv := ConversationView{
+		Key: v.key, Group: v.group, Home: int(v.home), Context: v.context,
+		InFlight: int(v.inFlight), Turns: v.turns, LastActive: c.time(v.lastActive),
+		Agent: v.agent, Live: v.live,
+	}
+	if v.home != none {
+		if n := c.shadow.find(v, int(v.home)); n != none {
+			cv.Resident = c.shadow.nodes[n].own + c.shadow.shared.size(c.shadow.nodes[n].shared)
+		}
+	}
+	return cv
+}
+
+// Move gives a conversation another home. False means that it is not known or the
+// replica does not exist. Requests in flight stay where they are.
+func (c *Core) Move(now time.Time, k Key, replica int) bool {
+	c.advance(now)
+	c.sweep()
+	i := c.table.find(k)
+	if i == none || replica < 0 || replica >= c.present {
+		return false
+	}
+	v := c.table.at(i)
+	if v.home == int32(replica) && v.homeInc == c.replicas[replica].Incarnation {
+		return true
+	}
+	c.setHome(i, replica)
+	v.confirmed, v.homed = true, true
+	return true
+}
+
+// Forget drops a conversation. False means that it is not known. Its requests in
+// flight end as they would have.
+func (c *Core) Forget(k Key) bool {
+	i := c.table.find(k)
+	if i == none {
+		return false
+	}
+	v := c.table.at(i)
+	if v.open == 0 {
+		c.drop(i)
+		return true
+	}
+	c.table.unmap(i)
+	v.forgotten = true
+	c.setLive(i, false)
+	return true
+}
