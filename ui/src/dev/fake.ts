@@ -1,0 +1,4 @@
+import { createRouterTransport, type Transport } from "@connectrpc/connect";
+export function fakeTransport(_: URLSearchParams): Transport {
+  return createRouterTransport(() => {});
+}

@@ -1,0 +1,160 @@
+/** The map of the caches: one lane a replica, one block a conversation, and the door. */
+import { useState } from "preact/hooks";
+import type { HeldRequest, RoutingCard } from "../gen/lmwarden/v1/routing_pb";
+import { ABSENT, count, secondsSince, shortId, span } from "../lib/format";
+import { conversationPath } from "../lib/paths";
+import { totals } from "../lib/verdict";
+import { fitWord } from "../lib/words";
+import { Pill } from "../parts/bits";
+import { Panel } from "../parts/Panel";
+import { now } from "../store";
+import { type Block, density, type Lane, layOut, UNFOLDED } from "./geometry";
+
+/** The panel with the map. */
+export function CacheMapPanel({ card, at }: { card: RoutingCard; at: number }) {
+  const [unfolded, setUnfolded] = useState(false);
+  const map = layOut(card.replicas, Number(card.sharedTokens ?? 0n));
+  const hidden = unfolded || map.lanes.length <= UNFOLDED ? 0 : map.lanes.length - UNFOLDED;
+  const shown = hidden > 0 ? map.lanes.slice(0, UNFOLDED) : map.lanes;
+  const { live, capacity } = totals(card);
+  const fit = fitWord(card.fit);
+  return (
+    <Panel
+      title="What each cache holds"
+      live
+      beside={
+        fit &&
+        capacity !== undefined &&
+        capacity > 0 && (
+          <Pill tone={fit.tone}>
+            <b>{fit.word}</b> {Math.round((live / capacity) * 100)} %
+          </Pill>
+        )
+      }
+      end={<small>one block is one conversation, as wide as its context</small>}
+    >
+      <div class={`map ${density(map.lanes.length)}`}>
+        {shown.map((lane) => (
+          <LaneRow key={lane.index} lane={lane} model={card.model} />
+        ))}
+      </div>
+      {hidden > 0 && (
+        <button type="button" class="plain" onClick={() => setUnfolded(true)}>
+          {hidden} more
+        </button>
+      )}
+      <Legend over={map.over} shared={card.sharedTokens !== undefined} />
+      {card.held > 0 && <Door card={card} at={at} />}
+    </Panel>
+  );
+}
+
+function LaneRow({ lane, model }: { lane: Lane; model: string }) {
+  const figure =
+    lane.capacity === undefined
+      ? `${count(lane.used)}, capacity ${ABSENT}`
+      : `${count(lane.used)} of ${count(lane.capacity)}`;
+  return (
+    <div class="lane">
+      <span>replica {lane.index}</span>
+      <div class="track">
+        {lane.rule !== undefined && <div class="room" style={{ width: `${lane.rule}%` }} />}
+        {lane.blocks.map((block) => (
+          <BlockMark key={blockKey(block)} block={block} model={model} />
+        ))}
+        {lane.rule !== undefined && <div class="edge" style={{ left: `${lane.rule}%` }} />}
+      </div>
+      <span class="small">{figure}</span>
+    </div>
+  );
+}
+
+function blockKey(block: Block): string {
+  return `${block.conversation?.id ?? block.kind}${block.over ? " over" : ""}`;
+}
+
+/** Says what a block is, for the pointer and for those who do not see it. */
+export function blockTitle(block: Block): string {
+  const tokens = `${count(block.tokens)} tokens`;
+  const over = block.over ? ", beyond the cache: will be read again" : "";
+  if (block.kind === "shared") return `shared by all: system prompt and tools, ${tokens}${over}`;
+  if (block.kind === "rest") return `${count(block.folded)} more conversations, ${tokens}${over}`;
+  const doing = block.kind === "busy" ? "turn in flight" : "idle";
+  return `conversation ${shortId(block.conversation?.id ?? "")}: ${tokens}, ${doing}${over}`;
+}
+
+function BlockMark({ block, model }: { block: Block; model: string }) {
+  const className = `seg ${block.kind}${block.over ? " over" : ""}`;
+  const style = { left: `${block.left}%`, width: `${block.width}%` };
+  const title = blockTitle(block);
+  if (block.conversation === undefined) {
+    return <div class={className} style={style} title={title} role="img" aria-label={title} />;
+  }
+  return (
+    <a class={className} style={style} title={title} href={conversationPath(model, block.conversation.id)}>
+      <span class="hidden">{title}</span>
+    </a>
+  );
+}
+
+function Legend({ over, shared }: { over: boolean; shared: boolean }) {
+  return (
+    <div class="legend">
+      <span>
+        <i class="swatch-busy" />
+        turn in flight
+      </span>
+      <span>
+        <i class="swatch-idle" />
+        idle, cache warm
+      </span>
+      {shared && (
+        <span>
+          <i class="swatch-shared" />
+          shared prompt
+        </span>
+      )}
+      <span>
+        <i class="swatch-room" />
+        room
+      </span>
+      {over && (
+        <span>
+          <i class="swatch-over" />
+          does not fit, will be read again
+        </span>
+      )}
+      <span>
+        <i class="swatch-edge" />
+        the engine's own figure for its KV cache
+      </span>
+    </div>
+  );
+}
+
+function Door({ card, at }: { card: RoutingCard; at: number }) {
+  const more = card.held - card.queue.length;
+  return (
+    <div class="door">
+      <span class="small at">at the door</span>
+      {card.queue.map((held) => (
+        <Waiting key={`${held.conversation} ${held.position}`} held={held} model={card.model} at={at} />
+      ))}
+      {more > 0 && <small>{count(more)} more</small>}
+      <span class="grow" />
+      <small>New conversations wait until one fits; turns of those inside never do.</small>
+    </div>
+  );
+}
+
+function Waiting({ held, model, at }: { held: HeldRequest; model: string; at: number }) {
+  const waited = secondsSince(held.arrived, Math.max(now.value, at)) ?? 0;
+  const first = held.position === 1;
+  return (
+    <a class="chip" href={conversationPath(model, held.conversation)} title={held.reason}>
+      <b>{shortId(held.conversation)}</b> {count(held.tokens)} tok · {first ? "waited " : ""}
+      {span(waited)}
+      {first ? " · next" : ""}
+    </a>
+  );
+}

@@ -1,0 +1,53 @@
+/** The latest decisions of a model, newest first. */
+import { DecisionClass, type RequestRecord } from "../gen/lmwarden/v1/routing_pb";
+import { clock, milliseconds, seconds, shortId } from "../lib/format";
+import { requestPath, requestsPath } from "../lib/paths";
+import { decisionWord } from "../lib/words";
+import { Panel, Skeleton } from "./Panel";
+
+/** Most lines shown. */
+const SHOWN = 8;
+
+/** The panel. */
+export function Decisions({
+  model,
+  records,
+}: {
+  model: string;
+  records: readonly RequestRecord[] | undefined;
+}) {
+  return (
+    <Panel title="Latest decisions" live end={<a href={requestsPath({ model })}>all requests</a>}>
+      {records === undefined && <Skeleton />}
+      {records?.length === 0 && <p class="empty">No request yet.</p>}
+      <ul class="feed">
+        {records?.slice(0, SHOWN).map((record) => (
+          <li key={record.id}>
+            <span class="small mono">{clock(record.arrived)}</span>
+            <a href={requestPath(record.id)}>{decisionWord(record.decision)}</a>
+            <span class="small">{where(record)}</span>
+            <span title="time to first token">{wait(record)}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+/** 5c11 turn 6 → 1, home 0 was busy */
+export function where(record: RequestRecord): string {
+  const who = record.conversation === "" ? "no conversation" : shortId(record.conversation);
+  const turn = record.turn > 0n ? ` turn ${record.turn}` : "";
+  const to = record.replica === undefined ? "" : ` → ${record.replica}`;
+  const left =
+    record.decision === DecisionClass.SPILLED && record.home !== undefined
+      ? `, home ${record.home} was busy`
+      : "";
+  return `${who}${turn}${to}${left}`;
+}
+
+function wait(record: RequestRecord): string {
+  const first = milliseconds(record.firstToken);
+  if (first !== undefined) return seconds(first / 1000);
+  return record.status >= 400 ? String(record.status) : "…";
+}
