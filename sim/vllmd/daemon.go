@@ -1,0 +1,297 @@
+package vllmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	stdlog "log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// keepAlive is how long an idle connection stays open, as with uvicorn.
+const keepAlive = 5 * time.Second
+
+// deathDelay is how long the process lives on with a dead engine, in which /health
+// answers 503.
+const deathDelay = 2 * time.Second
+
+// daemon is the life of one `vllm serve` process: start, serve, end.
+type daemon struct {
+	opt            options
+	set            settings
+	prefix         []string
+	stdout, stderr io.Writer
+	log            *logger
+	signals        chan os.Signal
+	exit           chan int // an exit code from a fault, or from a dead engine
+
+	srv      *server
+	http     *http.Server
+	listener *net.TCPListener
+	children []*child
+	orphan   *child
+}
+
+// run starts the engine, serves until something ends it, and returns the exit code.
+func (d *daemon) run() int {
+	sock, err := bind(d.opt.host, d.opt.port)
+	if err != nil {
+		return d.die(fmt.Errorf("OSError: [Errno 98] Address already in use: %s port %d (%w)", d.opt.host, d.opt.port, err))
+	}
+	defer sock.close()
+	d.logArguments()
+	if d.srv, err = newServer(d.opt, d.set, d.log); err != nil {
+		// The real engine finds out after it has loaded the weights.
+		if !d.pause(d.set.start / 2) {
+			return exitError
+		}
+		d.log.error("core.py:1400", "EngineCore failed to start.")
+		return d.die(err)
+	}
+	defer d.srv.close()
+	if code, ok := d.startEngine(); !ok {
+		return code
+	}
+	if d.listener, err = sock.listen(); err != nil {
+		d.killChildren()
+		return d.die(fmt.Errorf("OSError: %w", err))
+	}
+	d.srv.faults.onChange = d.applyFaults
+	d.applyFaults(d.set.faults)
+	return d.serveUntilEnd()
+}
+
+// die reports an error that prevents the start.
+func (d *daemon) die(err error) int {
+	fmt.Fprintf(d.stderr, "Traceback (most recent call last):\n  File \"vllm/entrypoints/cli/serve.py\", line 152, in cmd\n%v\n", err)
+	return exitError
+}
+
+// pause lets a part of the start pass. False means that a signal came.
+func (d *daemon) pause(t time.Duration) bool {
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-d.signals:
+		fmt.Fprintln(d.stderr, "KeyboardInterrupt: terminated")
+		return false
+	}
+}
+
+// startEngine starts the child processes and lets the phases of a start pass.
+func (d *daemon) startEngine() (code int, ok bool) {
+	if err := d.startChildren(); err != nil {
+		d.killChildren()
+		return d.die(err), false
+	}
+	for _, ph := range d.phases() {
+		if !d.pause(time.Duration(float64(d.set.start) * ph.share)) {
+			d.killChildren()
+			return exitError, false
+		}
+		ph.log()
+	}
+	return 0, true
+}
+
+// startChildren starts an engine core for each rank, a coordinator when there are
+// several, and the orphan that a fault asks for.
+func (d *daemon) startChildren() error {
+	for rank := range d.opt.dp {
+		title := "EngineCore"
+		if d.opt.dp > 1 {
+			title = fmt.Sprintf("EngineCore_DP%d", rank)
+		}
+		var workers []string
+		if d.opt.tp > 1 || d.opt.dp > 1 {
+			workers = []string{strconv.Itoa(d.opt.tp)}
+		}
+		c, err := startChild(d.prefix, title, roleEngine, d.stdout, false, workers...)
+		if err != nil {
+			return err
+		}
+		d.children = append(d.children, c)
+	}
+	if d.opt.dp > 1 {
+		c, err := startChild(d.prefix, "DPCoordinator", roleCoordinator, d.stdout, false)
+		if err != nil {
+			return err
+		}
+		d.children = append(d.children, c)
+		d.log.info("utils.py:1245", "Started DP Coordinator process (PID: %d)", c.cmd.Process.Pid)
+	}
+	if _, on := d.set.faults[faultOrphan]; on {
+		c, err := startChild(d.prefix, "Worker_orphan", roleOrphan, d.stdout, false)
+		if err != nil {
+			return err
+		}
+		d.orphan = c
+	}
+	return nil
+}
+
+// killChildren ends the children that still live.
+func (d *daemon) killChildren() {
+	for _, c := range d.children {
+		c.kill(syscall.SIGTERM)
+	}
+}
+
+// serveUntilEnd answers requests until a signal, a fault or a dead engine ends it.
+func (d *daemon) serveUntilEnd() int {
+	d.http = &http.Server{
+		Handler: d.srv.handler, IdleTimeout: keepAlive,
+		ErrorLog: stdlog.New(io.Discard, "", 0), // aborted connections are normal here
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := d.http.Serve(faultyListener{d.listener, d.srv.faults})
+		if !errors.Is(err, http.ErrServerClosed) {
+			d.log.error("launcher.py:300", "the listener failed: %v", err)
+		}
+	}()
+	d.logReady()
+	stats := newStatsLog(d.srv)
+	defer stats.stop()
+	dead := d.watchChildren()
+	for {
+		select {
+		case <-d.signals:
+			if d.srv.faults.has(faultIgnoreTerm) {
+				continue
+			}
+			d.shutdown()
+			<-done
+			return exitOK
+		case code := <-d.exit:
+			os.Exit(code) // at once, with children left behind, as a crash does
+		case title := <-dead:
+			return d.engineDied(title)
+		}
+	}
+}
+
+// watchChildren tells of the first child that ended by itself.
+func (d *daemon) watchChildren() <-chan string {
+	dead := make(chan string, len(d.children))
+	for _, c := range d.children {
+		go func() {
+			<-c.gone
+			if !c.ended.Load() {
+				dead <- c.title
+			}
+		}()
+	}
+	return dead
+}
+
+// engineDied is what happens when an engine core ends: /health is 503, requests fail,
+// and the process ends soon. A data-parallel deployment ends as a whole.
+func (d *daemon) engineDied(title string) int {
+	d.log.error("core_client.py:640", "Engine core proc %s died unexpectedly, shutting down client.", title)
+	d.srv.dead.Store(true)
+	for _, c := range d.srv.cores {
+		c.fail(errEngineDead)
+	}
+	time.Sleep(deathDelay)
+	d.killChildren()
+	// Open connections have had their error; what is still open is cut.
+	_ = d.http.Close()
+	d.logStopped()
+	if d.opt.dp > 1 {
+		fmt.Fprintf(d.stderr, "RuntimeError: Engine core process %s died unexpectedly.\n", title)
+		return exitError
+	}
+	return exitOK
+}
+
+// shutdown is what SIGTERM does. With a budget the engine finishes what it has, up to
+// the budget, and takes nothing new. Then the engine is killed, and the process waits
+// for its open connections: those of unfinished answers never end by themselves.
+func (d *daemon) shutdown() {
+	mode := "abort"
+	if d.opt.shutdownAfter > 0 {
+		mode = "drain"
+	}
+	d.log.info("launcher.py:254", "[shutdown] API server: shutdown triggered")
+	d.log.info("launcher.py:270", "[shutdown] API server: stopping engine client mode=%s timeout=%ds", mode, d.opt.shutdownAfter)
+	for _, c := range d.srv.cores {
+		c.refuse(errShutdown)
+	}
+	d.drain(time.Duration(d.opt.shutdownAfter) * time.Second)
+	for _, c := range d.srv.cores {
+		c.close()
+	}
+	d.killChildren()
+	d.log.info("launcher.py:279", "[shutdown] API server: engine client stopped")
+	d.log.info("launcher.py:304", "[shutdown] API server: shutting down FastAPI HTTP server")
+	d.log.plain("INFO:     Shutting down")
+	// Without a deadline: this is where vLLM hangs on a stream that has lost its engine.
+	_ = d.http.Shutdown(context.Background())
+	d.logStopped()
+}
+
+// drain waits until no request runs, at most for the budget.
+func (d *daemon) drain(budget time.Duration) {
+	if budget == 0 {
+		return
+	}
+	deadline := time.NewTimer(budget)
+	defer deadline.Stop()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		busy := 0
+		for _, c := range d.srv.cores {
+			busy += c.busy()
+		}
+		if busy == 0 {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			return
+		}
+	}
+}
+
+// applyFaults sets in motion what faults need.
+func (d *daemon) applyFaults(on map[string]fault) {
+	_, wedged := on[faultWedge]
+	for _, c := range d.srv.cores {
+		c.freeze(wedged)
+	}
+	if f, ok := on[faultDie]; ok {
+		time.AfterFunc(f.duration, func() {
+			select {
+			case d.exit <- f.number:
+			default:
+			}
+		})
+	}
+	if _, ok := on[faultFlood]; ok {
+		go d.flood()
+	}
+}
+
+// flood writes log lines while the fault is on.
+func (d *daemon) flood() {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; d.srv.faults.has(faultFlood); <-tick.C {
+		for range 100 {
+			n++
+			d.log.warn("flood.py:1", "line %d of a log that somebody has forgotten to limit", n)
+		}
+	}
+}
