@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// answer is the beginning of what an engine answers.
+type answer struct {
+	resp  *http.Response
+	whole []byte // the body, when it is JSON of a bearable size
+	flows bool   // the body is to be passed on as it comes
+	first []byte // what has come of a flowing body
+	err   error  // what came behind first; io.EOF at the end
+	buf   *[]byte
+}
+
+// wholeLimit is the longest JSON answer that is read whole before it is passed on, in
+// bytes: it has to be, to give back the model's name and to read the usage.
+const wholeLimit = 64 << 20
+
+// bufSize is the size of the pieces in which an answer is passed on, in bytes.
+const bufSize = 32 << 10
+
+// buffers are the pieces in which answers are passed on.
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufSize); return &b }}
+
+// begin reads the body as far as must be before a byte of it is passed on.
+func (a *answer) begin() error {
+	kind := a.resp.Header.Get("Content-Type")
+	encoded := a.resp.Header.Get("Content-Encoding")
+	if isJSON(kind) && (encoded == "" || encoded == "identity") && a.resp.ContentLength <= wholeLimit {
+		return a.readWhole()
+	}
+	a.flows = true
+	a.buf = buffers.Get().(*[]byte)
+	var n int
+	for n == 0 && a.err == nil {
+		n, a.err = a.resp.Body.Read(*a.buf)
+	}
+	a.first = (*a.buf)[:n]
+	if n == 0 && a.err != io.EOF {
+		return a.err
+	}
+	return nil
+}
+
+// readWhole reads a JSON body. One that is longer than is bearable flows.
+func (a *answer) readWhole() error {
+	var b bytes.Buffer
+	if n := a.resp.ContentLength; n > 0 {
+		b.Grow(int(n) + bytes.MinRead)
+	}
+	if _, err := b.ReadFrom(io.LimitReader(a.resp.Body, wholeLimit+1)); err != nil {
+		return err
+	}
+	if b.Len() <= wholeLimit {
+		a.whole = b.Bytes()
+		return nil
+	}
+	a.flows, a.first = true, b.Bytes()
+	a.buf = buffers.Get().(*[]byte)
+	return nil
+}
+
+// close ends the upstream exchange.
+func (a *answer) close() {
+	_ = a.resp.Body.Close() // only the connection is affected
+	if a.buf != nil {
+		buffers.Put(a.buf)
+		a.buf, a.first = nil, nil
+	}
+}
+
+// isJSON says whether a content type is JSON.
+func isJSON(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "application/json")
+}
+
+// isEvents says whether a content type is a stream of events.
+func isEvents(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+}
+
+// deadMarks are what vLLM's front end says when the engine behind it is dead or is
+// being stopped.
+var deadMarks = [][]byte{
+	[]byte("EngineDeadError"),
+	[]byte("EngineCore encountered an issue"),
+	[]byte("cannot schedule new futures after shutdown"),
+}
+
+// deadEngine says whether the answer is only that the engine is dead: a status of 5xx,
+// or a stream that begins with an error.
+func (a *answer) deadEngine() bool {
+	said := a.whole
+	if a.flows {
+		said = a.first
+	}
+	if a.resp.StatusCode < 500 && (!a.flows || !bytes.Contains(said, []byte(`"error"`))) {
+		return false
+	}
+	for _, mark := range deadMarks {
+		if bytes.Contains(said, mark) {
+			return true
+		}
+	}
+	return false
+}

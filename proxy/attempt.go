@@ -1,0 +1,228 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
+)
+
+// When a request may be sent a second time. At most once, and only while the client
+// has no byte of an answer:
+//
+//   - to another replica, when the first one could not be reached, cut the connection
+//     before the first byte of its answer, says that its engine is dead, answers 503,
+//     or was drained. What it was doing for the request has ended with the connection.
+//   - to the same replica on a new connection, when a kept connection broke as the
+//     request was sent: the engine had closed it as idle and never read the request.
+//
+// Never after a time-out of ours, because the engine may still be at work; never after
+// any other answer, because it is the engine's own.
+type again int
+
+// The ways to try again.
+const (
+	never again = iota
+	here
+	elsewhere
+)
+
+// setback is an attempt that came to nothing.
+type setback struct {
+	cause  error
+	again  again
+	strike int     // against the replica, for its breaker
+	answer *answer // what the engine said, to be passed on when there is no second attempt
+}
+
+// idleRace is how soon after it was sent a request on a kept connection must break for
+// the engine not to have read it. Later it has died over it.
+const idleRace = time.Second
+
+// forward makes one attempt, or two, and passes the answer on.
+func (x *exchange) forward() error {
+	x.signsOfLife()
+	for {
+		x.attempts++
+		a, back := x.try()
+		if back == nil {
+			return x.relay(a)
+		}
+		if back.strike > 0 {
+			x.model.judge(time.Now(), &x.place, back.strike)
+		}
+		if x.tryAgain(back) {
+			continue
+		}
+		if back.answer != nil {
+			return x.relay(back.answer)
+		}
+		return back.cause
+	}
+}
+
+// tryAgain prepares a second attempt; false when there is none.
+func (x *exchange) tryAgain(back *setback) bool {
+	if x.attempts > 1 || x.ctx.Err() != nil {
+		return false
+	}
+	switch back.again {
+	case here:
+		// The other idle connections are as old, or older.
+		x.place.replica.transport.CloseIdleConnections()
+	case elsewhere:
+		if x.place.ticket == 0 || !x.model.reroute(time.Now(), &x.place) {
+			return false
+		}
+	default:
+		return false
+	}
+	if back.answer != nil {
+		back.answer.close()
+	}
+	x.model.metrics.retries.Inc()
+	return true
+}
+
+// try sends the request to the replica and waits for the beginning of the answer: its
+// whole when it is JSON, its first bytes when it flows.
+func (x *exchange) try() (*answer, *setback) {
+	reused := false
+	req, err := x.upstreamRequest(&reused)
+	if err != nil {
+		return nil, &setback{cause: err}
+	}
+	sent := time.Now()
+	resp, err := x.place.replica.transport.RoundTrip(req)
+	if err != nil {
+		return nil, x.setbackOf(err, reused && time.Since(sent) < idleRace)
+	}
+	x.attempt.watch(x.p.options.StallTimeout)
+	a := &answer{resp: resp}
+	if err := a.begin(); err != nil {
+		a.close()
+		return nil, x.setbackOf(err, false)
+	}
+	switch {
+	case a.deadEngine():
+		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeBroken, answer: a}
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeStatus, answer: a}
+	case resp.StatusCode >= http.StatusInternalServerError:
+		x.model.judge(time.Now(), &x.place, strikeStatus)
+	}
+	return a, nil
+}
+
+// upstreamRequest returns the request for the replica; reused becomes true when it
+// travels on a kept connection.
+func (x *exchange) upstreamRequest(reused *bool) (*http.Request, error) {
+	body, err := x.upstreamBody()
+	if err != nil {
+		return nil, err
+	}
+	ctx := httptrace.WithClientTrace(x.attempt.ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { *reused = info.Reused },
+	})
+	target := x.place.target
+	url := strings.TrimRight(target.URL, "/") + x.r.URL.EscapedPath()
+	if x.r.URL.RawQuery != "" {
+		url += "?" + x.r.URL.RawQuery
+	}
+	reader, length := replayable(body)
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, url, reader)
+	if err != nil {
+		return nil, fmt.Errorf("the address %q of replica %s cannot be used: %w", target.URL, target.ID, err)
+	}
+	req.ContentLength = length
+	// With affinity off the engines' own balancer chooses the rank.
+	req.Header = upstreamHeader(x.r.Header, target, x.place.decision.Class != route.ClassOff)
+	return req, nil
+}
+
+// dialError wraps what went wrong before a connection stood.
+type dialError struct{ err error }
+
+// Error returns the cause.
+func (e *dialError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *dialError) Unwrap() error { return e.err }
+
+// markDial makes the errors of a dialer recognizable.
+func markDial(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, &dialError{err}
+		}
+		return c, nil
+	}
+}
+
+// setbackOf says what an error of the transport means; idle is true when the
+// connection was a kept one and broke at once.
+func (x *exchange) setbackOf(err error, idle bool) *setback {
+	var dial *dialError
+	var ne net.Error
+	switch {
+	case x.attempt.ctx.Err() != nil:
+		back := &setback{cause: x.ended()}
+		switch {
+		case errors.Is(back.cause, errStalled):
+			back.strike = strikeBroken
+		case errors.Is(back.cause, errDrained):
+			back.again = elsewhere
+		}
+		return back
+	case errors.As(err, &dial):
+		return &setback{cause: fmt.Errorf("%w (%w)", errUnreachable, dial), again: elsewhere, strike: strikeBroken}
+	case idle:
+		return &setback{cause: errCut, again: here}
+	case errors.As(err, &ne) && ne.Timeout():
+		return &setback{cause: errHeaderWait, strike: strikeBroken}
+	default:
+		return &setback{cause: errCut, again: elsewhere, strike: strikeBroken}
+	}
+}
+
+// attempt is the exchange with one replica.
+type attempt struct {
+	ctx      context.Context // ends with the exchange of the client, or by a cut
+	cancel   context.CancelCauseFunc
+	watchdog *time.Timer // ends an answer that stalls; nil before its headers
+}
+
+// newAttempt begins the exchange with the replica that the request has just got.
+func (x *exchange) newAttempt() {
+	x.attempt.end()
+	ctx, cancel := context.WithCancelCause(x.ctx)
+	x.attempt = attempt{ctx: ctx, cancel: cancel}
+	x.place.cut = cancel
+}
+
+// end ends the exchange with the replica, if there is one.
+func (t *attempt) end() {
+	if t.cancel != nil {
+		t.cancel(nil)
+	}
+	if t.watchdog != nil {
+		t.watchdog.Stop()
+	}
+}
+
+// watch ends the answer when the engine is silent for longer than limit from now on.
+func (t *attempt) watch(limit time.Duration) {
+	if t.watchdog != nil {
+		t.watchdog.Reset(limit)
+		return
+	}
+	cancel := t.cancel
+	t.watchdog = time.AfterFunc(limit, func() { cancel(errStalled) })
+}

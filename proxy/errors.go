@@ -1,0 +1,172 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
+)
+
+// statusClientGone is recorded for a client that left before its answer was whole. It
+// is never sent.
+const statusClientGone = 499
+
+// What can end a request early. The steps return these; refusalOf says what they mean
+// to a client.
+var (
+	errClientGone   = errors.New("the client left before the answer was complete")
+	errClientStuck  = fmt.Errorf("the client accepted nothing of the answer for too long: %w", errClientGone)
+	errUnauthorized = errors.New("no valid API key was sent")
+	errBodyTimeout  = errors.New("the request body did not arrive in time")
+	errBodyBroken   = errors.New("the request body broke off")
+	errBodyEncoded  = errors.New("the request body is compressed")
+	errUnknownPath  = errors.New("there is nothing at this path")
+	errQueueFull    = errors.New("too many requests wait for this model")
+	errHeldTooLong  = errors.New("no replica became ready while the request waited")
+	errModelGone    = errors.New("the model was removed while the request waited")
+	errDrained      = errors.New("the replica was stopped while it worked on the request")
+	errClosing      = errors.New("the proxy is shutting down")
+	errStalled      = errors.New("the replica was silent for too long and was given up")
+	errUnreachable  = errors.New("the replica cannot be reached")
+	errCut          = errors.New("the replica closed the connection before the answer was complete")
+	errDeadEngine   = errors.New("the engine of the replica has died")
+	errHeaderWait   = errors.New("the replica sent no answer in the time that is configured")
+)
+
+// bodyTooLargeError refuses a body over the limit, in bytes.
+type bodyTooLargeError struct{ limit int64 }
+
+// Error names the limit.
+func (e *bodyTooLargeError) Error() string {
+	return fmt.Sprintf("the request body is over the limit of %d bytes", e.limit)
+}
+
+// unknownModelError refuses a name that is no model.
+type unknownModelError struct {
+	name  string
+	names []string // that do exist
+}
+
+// longestList is how many names an error lists.
+const longestList = 50
+
+// Error lists the names that exist.
+func (e *unknownModelError) Error() string {
+	switch {
+	case len(e.names) == 0:
+		return fmt.Sprintf("The model `%s` does not exist: no model is configured yet. Add one with: lmwarden model add", clip(e.name, longestName))
+	case len(e.names) > longestList:
+		return fmt.Sprintf("The model `%s` does not exist. Among the names that do: %s.",
+			clip(e.name, longestName), strings.Join(e.names[:longestList], ", "))
+	default:
+		return fmt.Sprintf("The model `%s` does not exist. Names that do: %s.", clip(e.name, longestName), strings.Join(e.names, ", "))
+	}
+}
+
+// noReplicaError refuses a request of a model none of whose replicas is ready.
+type noReplicaError struct {
+	model string
+	state string // of the model, for a person; may be empty
+	rank  int    // replica that the client named, or -1
+}
+
+// Error says why no replica is ready.
+func (e *noReplicaError) Error() string {
+	s := fmt.Sprintf("No replica of model `%s` is ready", e.model)
+	if e.rank >= 0 {
+		s = fmt.Sprintf("Replica %d of model `%s`, which the header %s names, is not ready", e.rank, e.model, headerRank)
+	}
+	if e.state != "" {
+		s += ": " + strings.TrimRight(e.state, ".")
+	}
+	return s + ". Try again in a few seconds."
+}
+
+// unknownResponseError refuses a stored response whose maker is not known.
+type unknownResponseError struct{ id string }
+
+// Error names the response.
+func (e *unknownResponseError) Error() string {
+	return fmt.Sprintf("No replica is known to hold the response `%s`: it is too old, or was made before the proxy started.", clip(e.id, longestName))
+}
+
+// longestName is how much of a name that a client sent is repeated to it, in bytes.
+const longestName = 256
+
+// refusal is what a client is told: the one place where errors become HTTP.
+type refusal struct {
+	status     int
+	message    string
+	param      string // field of the request at fault, or empty
+	retryAfter int    // seconds, or 0 for no advice
+}
+
+// refusalOf says what an error means to a client. Only errors of this package show
+// their text; anything else is hidden behind the id of the request, and logged.
+func refusalOf(err error, requestID string) refusal {
+	var (
+		large    *bodyTooLargeError
+		unknown  *unknownModelError
+		none     *noReplicaError
+		response *unknownResponseError
+		syntax   *wire.SyntaxError
+		form     *formError
+	)
+	switch {
+	case errors.Is(err, errClientGone), errors.Is(err, context.Canceled):
+		return refusal{status: statusClientGone, message: errClientGone.Error()}
+	case errors.As(err, &large):
+		return refusal{status: http.StatusRequestEntityTooLarge, message: sentence(err)}
+	case errors.As(err, &unknown):
+		return refusal{status: http.StatusNotFound, message: err.Error(), param: "model"}
+	case errors.As(err, &none):
+		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
+	case errors.As(err, &response):
+		return refusal{status: http.StatusNotFound, message: err.Error()}
+	case errors.As(err, &syntax), errors.As(err, &form):
+		return refusal{status: http.StatusBadRequest, message: sentence(err)}
+	}
+	for _, known := range refusals {
+		if errors.Is(err, known.err) {
+			r := known.refusal
+			r.message = sentence(err) + r.message
+			return r
+		}
+	}
+	return refusal{
+		status:  http.StatusInternalServerError,
+		message: "The proxy failed on this request. Its log says more under request " + requestID + ".",
+	}
+}
+
+// refusals are the sentinels' meanings; message is what is added to the error's own
+// text.
+var refusals = []struct {
+	err     error
+	refusal refusal
+}{
+	{errUnauthorized, refusal{status: http.StatusUnauthorized, message: " Send one as Authorization: Bearer KEY, or as x-api-key."}},
+	{errBodyTimeout, refusal{status: http.StatusRequestTimeout}},
+	{errBodyBroken, refusal{status: http.StatusBadRequest}},
+	{errBodyEncoded, refusal{status: http.StatusUnsupportedMediaType, message: " Send it without Content-Encoding."}},
+	{errUnknownPath, refusal{status: http.StatusNotFound, message: " The API is under /v1, beginning with GET /v1/models."}},
+	{errQueueFull, refusal{status: http.StatusServiceUnavailable, message: " Try again later.", retryAfter: 30}},
+	{errHeldTooLong, refusal{status: http.StatusServiceUnavailable, message: " Try again later.", retryAfter: 15}},
+	{errModelGone, refusal{status: http.StatusNotFound, param: "model"}},
+	{errDrained, refusal{status: http.StatusServiceUnavailable, message: " Send the request again.", retryAfter: 1}},
+	{errClosing, refusal{status: http.StatusServiceUnavailable, message: " Send the request again later.", retryAfter: 5}},
+	{errStalled, refusal{status: http.StatusGatewayTimeout}},
+	{errHeaderWait, refusal{status: http.StatusGatewayTimeout}},
+	{errUnreachable, refusal{status: http.StatusBadGateway, message: " Send the request again.", retryAfter: 1}},
+	{errDeadEngine, refusal{status: http.StatusBadGateway, message: " Send the request again.", retryAfter: 1}},
+	{errCut, refusal{status: http.StatusBadGateway, message: " Send the request again.", retryAfter: 1}},
+}
+
+// sentence turns the text of an error into one.
+func sentence(err error) string {
+	s := err.Error()
+	return strings.ToUpper(s[:1]) + strings.TrimRight(s[1:], ".") + "."
+}

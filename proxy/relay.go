@@ -1,0 +1,225 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
+)
+
+// relay passes an answer on, and ends it.
+func (x *exchange) relay(a *answer) error {
+	defer a.close()
+	if a.flows {
+		return x.relayFlow(a)
+	}
+	return x.relayWhole(a)
+}
+
+// relayWhole passes a JSON answer on.
+func (x *exchange) relayWhole(a *answer) error {
+	x.reply.quiet()
+	ok := a.resp.StatusCode < http.StatusMultipleChoices
+	if a.resp.StatusCode < http.StatusInternalServerError {
+		x.model.judge(time.Now(), &x.place, 0)
+	}
+	if ok {
+		x.firstByte()
+		x.readWhole(a.whole)
+	} else {
+		x.fault = "the replica answered with status " + strconv.Itoa(a.resp.StatusCode)
+	}
+	body := a.whole
+	if x.renamed() {
+		body = wire.RestoreModel(body, x.requested, x.model.name)
+	}
+	if x.reply.sent() { // by a sign of life, as the headers of a stream
+		x.status = a.resp.StatusCode
+		return x.reply.write(frameOf(x.api, body))
+	}
+	x.reply.header(a.resp.StatusCode, func(h http.Header) {
+		x.answerHeaders(h, a.resp.Header)
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+	})
+	return x.reply.write(body)
+}
+
+// readWhole reads what is to be known of a whole successful answer.
+func (x *exchange) readWhole(body []byte) {
+	x.usage = wire.ReadUsage(x.api, body)
+	if x.api.Generates() {
+		x.firstToken = time.Since(x.arrived)
+	}
+	if x.answer != nil {
+		x.answer.Read(x.api, body)
+	}
+	if x.api == wire.APIResponses {
+		x.remember(wire.ReadResponseID(body))
+	}
+}
+
+// frameOf makes an event of an error that came after the headers of a stream were out.
+func frameOf(api wire.API, body []byte) []byte {
+	var b bytes.Buffer
+	if api.Anthropic() {
+		b.WriteString("event: error\n")
+	}
+	b.WriteString("data: ")
+	if json.Compact(&b, body) != nil {
+		b.Write(bytes.ReplaceAll(body, []byte("\n"), []byte(" ")))
+	}
+	b.WriteString("\n\n")
+	return b.Bytes()
+}
+
+// relayFlow passes an answer on as it comes, each piece flushed. A stream of events is
+// read on the way.
+func (x *exchange) relayFlow(a *answer) error {
+	x.reply.quiet()
+	ok := a.resp.StatusCode < http.StatusMultipleChoices
+	if ok && isEvents(a.resp.Header.Get("Content-Type")) && a.resp.Header.Get("Content-Encoding") == "" {
+		x.flow = wire.NewStream(x.api, x.streamOptions())
+	}
+	x.reply.header(a.resp.StatusCode, func(h http.Header) {
+		x.answerHeaders(h, a.resp.Header)
+		if n := a.resp.ContentLength; n >= 0 && x.flow == nil {
+			h.Set("Content-Length", strconv.FormatInt(n, 10))
+		}
+	})
+	if !ok {
+		x.fault = "the replica answered with status " + strconv.Itoa(a.resp.StatusCode)
+	}
+	piece, err := a.first, a.err
+	for {
+		if werr := x.pass(piece, ok); werr != nil {
+			return x.lost(werr)
+		}
+		if err != nil {
+			break
+		}
+		x.attempt.watch(x.p.options.StallTimeout)
+		var n int
+		n, err = a.resp.Body.Read(*a.buf)
+		piece = (*a.buf)[:n]
+	}
+	return x.finish(err)
+}
+
+// streamOptions says what is changed on the way.
+func (x *exchange) streamOptions() wire.StreamOptions {
+	o := wire.StreamOptions{DropUsage: x.dropped, Answer: x.answer}
+	if x.renamed() {
+		o.Requested, o.Served = x.requested, x.model.name
+	}
+	return o
+}
+
+// pass gives the client one piece of a flowing answer.
+func (x *exchange) pass(piece []byte, ok bool) error {
+	if len(piece) == 0 {
+		return nil
+	}
+	if x.flow != nil {
+		piece = x.flow.Write(piece)
+		if !x.served && x.flow.State().First {
+			x.firstToken = time.Since(x.arrived)
+			x.firstByte()
+		}
+	} else if !x.served && ok {
+		x.firstByte()
+	}
+	if len(piece) == 0 {
+		return nil
+	}
+	return x.reply.write(piece)
+}
+
+// firstByte says that the replica has begun to answer well.
+func (x *exchange) firstByte() {
+	x.served = true
+	now := time.Now()
+	x.model.judge(now, &x.place, 0)
+	x.model.firstByte(now, &x.place)
+}
+
+// finish ends a flowing answer: cleanly, when the upstream ended cleanly or had said
+// its last word.
+func (x *exchange) finish(err error) error {
+	var seen wire.State
+	if x.flow != nil {
+		var rest []byte
+		if err == io.EOF {
+			rest = x.flow.Close()
+		}
+		seen = x.flow.State()
+		x.noteStream(seen)
+		if len(rest) > 0 {
+			if werr := x.reply.write(rest); werr != nil {
+				return x.lost(werr)
+			}
+		}
+	}
+	if err == io.EOF || seen.Done {
+		return nil
+	}
+	if x.attempt.ctx.Err() != nil {
+		err = x.ended()
+		if !errors.Is(err, errStalled) {
+			return err
+		}
+	} else {
+		err = errCut
+	}
+	x.model.judge(time.Now(), &x.place, strikeBroken)
+	return err
+}
+
+// lost ends a flowing answer whose client took no more of it.
+func (x *exchange) lost(err error) error {
+	if x.flow != nil {
+		seen := x.flow.State()
+		x.noteStream(seen)
+		if seen.Done {
+			return nil // it had all of it, and left before the end of the transfer
+		}
+	}
+	return err
+}
+
+// noteStream keeps what a stream told.
+func (x *exchange) noteStream(seen wire.State) {
+	x.usage = seen.Usage
+	if seen.Failed {
+		x.fault = "the replica ended the stream with an error"
+	}
+	if x.served {
+		x.remember(seen.ResponseID)
+	}
+}
+
+// answerHeaders sets the headers of an answer: the engine's, less those of its
+// connection, and ours.
+func (x *exchange) answerHeaders(h, engine http.Header) {
+	copyHeaders(h, engine, answerOnly)
+	x.ownHeaders(h, x.place.target, &x.place.decision)
+	if isEvents(engine.Get("Content-Type")) {
+		h.Set("X-Accel-Buffering", "no")
+		if h.Get("Cache-Control") == "" {
+			h.Set("Cache-Control", "no-cache")
+		}
+	}
+}
+
+// errorFrame returns the event that tells of a failure inside a stream.
+func (x *exchange) errorFrame(what refusal) []byte {
+	frame := wire.ErrorFrame(x.api, what.status, what.message)
+	if x.flow != nil && x.flow.MidFrame() {
+		return append([]byte("\n\n"), frame...)
+	}
+	return frame
+}

@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// replica is what the proxy knows of one engine beyond its place in the snapshot. It
+// is carried over from snapshot to snapshot.
+type replica struct {
+	id        ReplicaID
+	metrics   *replicaMetrics
+	transport *http.Transport // its own, so that its idle connections can be closed alone
+
+	// Guarded by the mutex of the model.
+	spec    *Replica // as the latest snapshot says; never changed, only replaced
+	index   int      // its place in the latest snapshot, or -1 when it is in none
+	drained bool     // taken out of rotation by Drain
+	breaker breaker
+
+	mu   sync.Mutex // guards what follows; taken inside the mutex of the model, never around it
+	open map[*reservation]struct{}
+	idle chan struct{} // closed when open became empty; nil while nobody waits for that
+}
+
+// newReplica returns a replica that nothing uses yet.
+func newReplica(id ReplicaID, transport *http.Transport, metrics *replicaMetrics) *replica {
+	return &replica{
+		id:        id,
+		index:     -1,
+		metrics:   metrics,
+		transport: transport,
+		open:      make(map[*reservation]struct{}),
+	}
+}
+
+// adopt takes over what a snapshot says. A new incarnation starts in rotation, with a
+// clean record, and never on a connection of the old one.
+func (r *replica) adopt(spec *Replica, index int) {
+	old := r.spec
+	r.spec, r.index = spec, index
+	if old == nil {
+		return
+	}
+	if old.Route.Incarnation != spec.Route.Incarnation {
+		r.breaker, r.drained = breaker{}, false
+	}
+	if old.Route.Incarnation != spec.Route.Incarnation || old.URL != spec.URL {
+		r.transport.CloseIdleConnections()
+	}
+}
+
+// enter adds a request to those in flight.
+func (r *replica) enter(v *reservation) {
+	r.mu.Lock()
+	r.open[v] = struct{}{}
+	r.mu.Unlock()
+	r.metrics.inFlight.Inc()
+}
+
+// leave takes a request out of those in flight.
+func (r *replica) leave(v *reservation) {
+	r.mu.Lock()
+	delete(r.open, v)
+	if len(r.open) == 0 && r.idle != nil {
+		close(r.idle)
+		r.idle = nil
+	}
+	r.mu.Unlock()
+	r.metrics.inFlight.Dec()
+}
+
+// inFlight returns the number of requests in flight.
+func (r *replica) inFlight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
+}
+
+// whenIdle returns a channel that is closed when no request is in flight.
+func (r *replica) whenIdle() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.open) == 0 {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+	}
+	return r.idle
+}
+
+// cut ends the upstream exchanges of all requests in flight, for a reason that their
+// clients are told. It returns their number.
+func (r *replica) cut(reason error) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for v := range r.open {
+		v.cut(reason)
+	}
+	return len(r.open)
+}
+
+// idleConnTimeout is how long a connection to an engine is kept unused. vLLM's server
+// closes it after 5 s, and a request that meets the closing is lost.
+const idleConnTimeout = 3 * time.Second
+
+// idleConnsPerReplica is how many unused connections are kept to one replica: more
+// than an engine serves at once.
+const idleConnsPerReplica = 1024
+
+// newTransport returns the way to one replica. It follows no proxy of the
+// environment, does not ask for compression, and waits for response headers without
+// limit: an engine sends none before a prefill of minutes is over.
+func newTransport(o Options) *http.Transport {
+	return &http.Transport{
+		DialContext:           markDial(o.DialContext),
+		DisableCompression:    true,
+		IdleConnTimeout:       idleConnTimeout,
+		MaxIdleConns:          0, // no limit over all; the next one is the limit
+		MaxIdleConnsPerHost:   idleConnsPerReplica,
+		ResponseHeaderTimeout: o.HeaderTimeout,
+		WriteBufferSize:       16 << 10,
+		ReadBufferSize:        16 << 10,
+	}
+}

@@ -1,0 +1,169 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
+)
+
+// reply is the client's side of an exchange. While a stream has nothing to say yet it
+// sends signs of life from a timer, which is why it has a mutex.
+type reply struct {
+	ctl   *http.ResponseController
+	stall time.Duration // longest time that one write may take
+
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	status int       // that was sent; 0 before
+	bytes  int64     // of the body, without signs of life
+	armed  time.Time // when the write deadline was last set
+	pinger *time.Timer
+}
+
+// sent says whether the status line was sent.
+func (y *reply) sent() bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.status != 0
+}
+
+// header sends the status line, once; fill adds the headers before.
+func (y *reply) header(status int, fill func(http.Header)) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.status != 0 {
+		return
+	}
+	fill(y.w.Header())
+	y.arm()
+	y.status = status
+	y.w.WriteHeader(status)
+}
+
+// write sends a piece of the body and flushes it. An error means that the client is
+// gone, or takes nothing.
+func (y *reply) write(b []byte) error {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.arm()
+	n, err := y.w.Write(b)
+	y.bytes += int64(n)
+	if err != nil {
+		return errors.Join(errClientGone, err)
+	}
+	return y.flush()
+}
+
+// flush sends what was written. The caller holds mu.
+func (y *reply) flush() error {
+	if err := y.ctl.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return errors.Join(errClientGone, err)
+	}
+	return nil
+}
+
+// arm sets the deadline of the next write. It is left alone when it was set a moment
+// ago, because that costs more than a small write. The caller holds mu.
+func (y *reply) arm() {
+	now := time.Now()
+	if now.Sub(y.armed) < y.stall/8 {
+		return
+	}
+	y.armed = now
+	_ = y.ctl.SetWriteDeadline(now.Add(y.stall)) // not supported by a recorder in a test
+}
+
+// keepAlive sends ping every interval until quiet is called; the first one sends the
+// headers of a stream. gone is called when the client does not take it.
+func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.Header), gone func(error)) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.pinger != nil {
+		return
+	}
+	var t *time.Timer
+	t = time.AfterFunc(interval, func() {
+		y.mu.Lock()
+		defer y.mu.Unlock()
+		if y.pinger != t {
+			return
+		}
+		y.arm()
+		if y.status == 0 {
+			fill(y.w.Header())
+			streamHeaders(y.w.Header())
+			y.status = http.StatusOK
+			y.w.WriteHeader(y.status)
+		}
+		_, err := y.w.Write(ping)
+		if err == nil {
+			err = y.flush()
+		}
+		if err != nil {
+			gone(errClientGone)
+			return
+		}
+		t.Reset(interval)
+	})
+	y.pinger = t
+}
+
+// quiet ends the signs of life. Afterwards none is on its way.
+func (y *reply) quiet() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.pinger != nil {
+		y.pinger.Stop()
+		y.pinger = nil
+	}
+}
+
+// streamHeaders sets what a stream of events needs to pass unbuffered.
+func streamHeaders(h http.Header) {
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+}
+
+// refuse answers with an error in the API's own shape. When the headers of a stream
+// are already out it is an event, and the connection is cut afterwards: a stream that
+// failed must never look complete.
+func (x *exchange) refuse(err error) {
+	x.reply.quiet()
+	what := refusalOf(err, x.id)
+	x.fault = err.Error()
+	if what.status == http.StatusInternalServerError {
+		x.p.options.Logger.Error().Err(err).Str("request", x.id).Str("path", x.r.URL.Path).Msg("request failed in the proxy")
+	}
+	if what.status == statusClientGone {
+		x.gone = true
+		panic(http.ErrAbortHandler)
+	}
+	if x.reply.sent() {
+		x.status = what.status
+		if x.streaming {
+			_ = x.reply.write(x.errorFrame(what)) // the connection is cut next anyway
+		}
+		panic(http.ErrAbortHandler)
+	}
+	if x.body == nil {
+		x.drainBody()
+	}
+	body := wire.ErrorBody(x.api, what.status, what.message, what.param)
+	x.reply.header(what.status, func(h http.Header) {
+		x.ownHeadersSafely(h)
+		h.Set("Content-Type", "application/json")
+		h.Set("Content-Length", strconv.Itoa(len(body)))
+		if what.retryAfter > 0 {
+			h.Set("Retry-After", strconv.Itoa(what.retryAfter))
+		}
+		if what.status == http.StatusUnauthorized {
+			h.Set("Www-Authenticate", "Bearer")
+		}
+	})
+	_ = x.reply.write(body) // a client that is gone needs no answer
+}

@@ -1,0 +1,60 @@
+package proxy
+
+import (
+	"strings"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
+)
+
+// authorize finds out whose request it is, from the key in either of the two shapes.
+func (x *exchange) authorize() error {
+	if x.p.life.Err() != nil {
+		return errClosing
+	}
+	tenant, ok := x.table.tenant(bearer(x.r.Header))
+	if !ok {
+		return errUnauthorized
+	}
+	x.tenant = tenant
+	return nil
+}
+
+// resolve scans the body and finds the model that serves the request.
+func (x *exchange) resolve() error {
+	if x.api == wire.APIAudio && strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/") {
+		name, err := formModel(x.r.Header.Get("Content-Type"), x.body)
+		if err != nil {
+			return err
+		}
+		x.requested = name
+	} else {
+		if err := x.scan.Scan(x.body); err != nil {
+			return err
+		}
+		x.requested = x.scan.Model()
+		x.streaming = x.api.Generates() && x.scan.Stream()
+	}
+	x.model = x.table.lookup(wire.CutContextSuffix(x.requested))
+	if x.model == nil {
+		return &unknownModelError{x.requested, x.table.names}
+	}
+	return nil
+}
+
+// upstreamBody returns the body for the engine: the client's own, with the name that
+// the engine knows and a request for usage where the client made none.
+func (x *exchange) upstreamBody() ([]byte, error) {
+	served := ""
+	if x.renamed() {
+		served = x.model.name
+	}
+	if x.scan.Body() == nil {
+		return setFormModel(x.r.Header.Get("Content-Type"), x.body, served)
+	}
+	body, added := wire.Rewrite(x.api, &x.scan, wire.Edit{Model: served, IncludeUsage: true})
+	x.dropped = added
+	return body, nil
+}
+
+// renamed says whether the client calls the model by another name than the engine.
+func (x *exchange) renamed() bool { return x.requested != "" && x.requested != x.model.name }
