@@ -68,8 +68,6 @@ func (c *Core) SetSettings(now time.Time, s Settings) {
 	c.set = s.normalized()
 	c.table.bound = c.set.MaxConversations
 	c.sweep()
-	for c.table.size() > c.table.bound && c.evictOne() {
-	}
 }
 
 // SetReplicas tells the core which replicas there are. Conversations whose home is
@@ -173,7 +171,7 @@ func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 	if tk.firstByte || tk.class == ClassClientPinned {
 		return false
 	}
-	c.replicas[tk.replica].failures++
+	c.replicas[tk.replica].fail(c.at)
 	tk.tried = append(tk.tried, tk.replica)
 	next := Decision{Replica: none, Home: none}
 	to := c.elsewhere(tk, &next)

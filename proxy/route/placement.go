@@ -46,8 +46,8 @@ func (c *Core) lighter(a, b int) bool {
 	if x.live.count != y.live.count {
 		return x.live.count < y.live.count
 	}
-	if x.failures != y.failures {
-		return x.failures < y.failures
+	if f, g := x.recentFailures(c.at), y.recentFailures(c.at); f != g {
+		return f < g
 	}
 	return x.chosen < y.chosen
 }

@@ -1,5 +1,7 @@
 package route
 
+import "time"
+
 // none stands for "no index" in every table of the core.
 const none = -1
 
@@ -11,6 +13,7 @@ type replica struct {
 	counts   [NumClasses]uint64
 	chosen   uint64 // Core.chosen when it was last chosen
 	failures uint32 // attempts that failed here since the last first byte
+	failedAt int64  // moment of the last of them
 
 	live   ledger // live conversations at home here, with their contexts
 	cache  ledger // what its prefix cache is believed to hold
@@ -27,6 +30,24 @@ func newReplica() replica {
 
 // usable tells whether the replica may get new requests.
 func (r *replica) usable() bool { return r.Ready && !r.Draining }
+
+// failureMemory is how long failed attempts count against a replica on ties.
+const failureMemory = int64(30 * time.Second)
+
+// fail counts a failed attempt.
+func (r *replica) fail(at int64) {
+	r.failures = r.recentFailures(at) + 1
+	r.failedAt = at
+}
+
+// recentFailures returns the failed attempts that still count: a replica that
+// recovered must not be avoided for ever.
+func (r *replica) recentFailures(at int64) uint32 {
+	if at-r.failedAt > failureMemory {
+		return 0
+	}
+	return r.failures
+}
 
 // autoThreshold is the spill threshold of a replica whose limit of sequences is not
 // known: a quarter of 32.

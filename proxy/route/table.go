@@ -185,6 +185,7 @@ func (c *Core) life(agent uint8) int64 {
 }
 
 // sweep ends what time ends: liveness after 5 minutes, memory after the idle life.
+// It also makes up for a bound that was lowered while conversations were live.
 func (c *Core) sweep() {
 	for k := range uint8(2) {
 		for {
@@ -202,6 +203,8 @@ func (c *Core) sweep() {
 			}
 			c.drop(i)
 		}
+	}
+	for c.table.used > c.table.bound && c.evictOne() {
 	}
 }
 

@@ -1,0 +1,99 @@
+package route
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	benchReplicas      = 64
+	benchConversations = 100_000
+)
+
+// benchBox has 64 replicas and 100,000 conversations that have each had a turn.
+func benchBox(b *testing.B) *box {
+	s := DefaultSettings()
+	s.MaxConversations = benchConversations
+	bx := newBox(b, benchReplicas, s)
+	for i := range bx.reps {
+		bx.reps[i].Capacity = 1 << 20
+	}
+	bx.apply()
+	for n := range benchConversations {
+		bx.turn(turnOf(n))
+	}
+	bx.wait(6 * time.Minute) // no longer live, so new ones find room
+	return bx
+}
+
+// BenchmarkDecision measures decide, reserve and release under a mutex that 16
+// goroutines contend for.
+func BenchmarkDecision(b *testing.B) {
+	for _, arm := range []struct {
+		name string
+		key  func(n int) Key
+	}{
+		{"sticky", func(n int) Key { return keyOf(n % benchConversations) }},
+		{"placed", func(n int) Key { return keyOf(n + benchConversations) }},
+	} {
+		b.Run(arm.name, func(b *testing.B) {
+			bx := benchBox(b)
+			var (
+				mu   sync.Mutex
+				next atomic.Int64
+			)
+			b.SetParallelism(max(1, 16/runtime.GOMAXPROCS(0)))
+			b.ReportAllocs()
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				var d Decision
+				r := *turnOf(0)
+				o := served()
+				for pb.Next() {
+					r.Key = arm.key(int(next.Add(1)))
+					mu.Lock()
+					bx.now = bx.now.Add(10 * time.Millisecond)
+					t, _ := bx.c.Arrive(bx.now, &r, &d)
+					mu.Unlock()
+					mu.Lock()
+					bx.c.FirstByte(bx.now, t)
+					bx.c.Done(bx.now, t, o)
+					mu.Unlock()
+				}
+			})
+		})
+	}
+}
+
+// TestDecisionAllocates fails when a turn of a known conversation, or a new one in a
+// full table, allocates.
+func TestDecisionAllocates(t *testing.T) {
+	s := DefaultSettings()
+	s.MaxConversations = 1000
+	b := newBox(t, 8, s)
+	for n := range 2000 {
+		b.turn(turnOf(n))
+		b.wait(time.Second)
+	}
+	var d Decision
+	r := turnOf(0)
+	n := 0
+	for name, newKey := range map[string]func() Key{
+		"known": func() Key { return keyOf(1999) },
+		"new":   func() Key { n++; return keyOf(2000 + n) },
+	} {
+		got := testing.AllocsPerRun(5000, func() {
+			r.Key = newKey()
+			b.now = b.now.Add(time.Second)
+			tk, _ := b.c.Arrive(b.now, r, &d)
+			b.c.FirstByte(b.now, tk)
+			b.c.Done(b.now, tk, served())
+		})
+		if got != 0 {
+			t.Errorf("a turn of a %s conversation allocates %v times", name, got)
+		}
+	}
+}
