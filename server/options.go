@@ -6,6 +6,7 @@ import (
 	"github.com/rs/zerolog"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/supervisor/gpu"
 )
 
 // Options of a [Server]. The zero value is a daemon with every default.
@@ -27,6 +28,8 @@ type Options struct {
 	EngineEnv map[string]string
 	// Simulated says that engines and cards are simulated; only shown.
 	Simulated bool
+	// Cards reads the cards of the box; nil means NVML. Without effect with NoGPU.
+	Cards gpu.Reader
 	// NoGPU leaves the cards alone: none is read, none is assigned.
 	NoGPU bool
 	// MoveCorruptAside lets a database that cannot be read be renamed and a new one
