@@ -169,11 +169,23 @@ func loneUserTurn(messages []byte) ([]byte, bool) {
 	return turn, turn != nil
 }
 
+var (
+	suggestionMark = []byte("[SUGGESTION MODE:")
+	assistantRole  = []byte(`"role":"assistant"`)
+)
+
 // suggestion says whether the last text of the messages asks for a suggestion of
 // the user's next prompt. It follows the whole history, so only the end is read.
 func suggestion(messages []byte) bool {
 	const tail = 16 << 10
 	end := messages[max(0, len(messages)-tail):]
-	i := bytes.LastIndex(end, []byte(`"[SUGGESTION MODE:`))
-	return i >= 0 && !bytes.Contains(end[i:], []byte(`"role":"assistant"`))
+	found := false
+	for {
+		i := bytes.Index(end, suggestionMark)
+		if i < 0 {
+			return found && !bytes.Contains(end, assistantRole)
+		}
+		found = i > 0 && end[i-1] == '"'
+		end = end[i+len(suggestionMark):]
+	}
 }

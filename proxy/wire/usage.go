@@ -116,7 +116,7 @@ var (
 // key inside a JSON string has a backslash before its quote and is not found.
 func (s *State) see(api API, e *event) (usageOnly bool) {
 	switch api {
-	case APIMessages:
+	case APIMessages, APICountTokens:
 		s.seeMessages(e)
 	case APIResponses:
 		s.seeResponses(e)
@@ -139,9 +139,7 @@ func (s *State) seeChunk(api API, data []byte) (usageOnly bool) {
 		}
 	}
 	s.First = true
-	if !s.Finish && bytes.Contains(data, keyFinish) {
-		s.Finish = finished(data)
-	}
+	s.Finish = s.Finish || finished(data)
 	if !bytes.Contains(data, keyUsage) {
 		return false
 	}
@@ -167,15 +165,23 @@ func emptyArray(raw []byte) bool {
 	return len(raw) > 2 && raw[0] == '[' && raw[skipSpace(raw, 1)] == ']'
 }
 
-// finished says whether a choice of a chunk has a reason to be finished.
+// finished says whether a choice of a chunk has a reason to be finished: whether
+// one of its finish_reason members is a string. Most chunks have it as null, so they
+// are not parsed for it.
 func finished(data []byte) bool {
-	choices, _ := member(data, "choices")
-	for e := elementsOf(choices); e.next(); {
-		if memberText(e.value(), "finish_reason") != "" {
-			return true
+	for {
+		i := bytes.Index(data, keyFinish)
+		if i < 0 {
+			return false
+		}
+		data = data[i+len(keyFinish):]
+		at := skipSpace(data, 0)
+		if at < len(data) && data[at] == ':' {
+			if at = skipSpace(data, at+1); at < len(data) && data[at] == '"' {
+				return true
+			}
 		}
 	}
-	return false
 }
 
 // typeOf returns the type of an event of the messages and responses surfaces: the
