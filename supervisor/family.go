@@ -68,6 +68,7 @@ type family struct {
 	root  int
 	start uint64 // of the root
 	token string // "LMWARDEN_REPLICA=…", or "" when not known
+	ours  bool   // os/exec waits for the root
 	known map[int]uint64
 }
 
@@ -126,9 +127,9 @@ func (f *family) members() ([]process, error) {
 }
 
 // reap takes the exit status of an orphan that the kernel gave to us. The root's own
-// belongs to os/exec, so only this one pid is waited for and never the root's.
+// belongs to os/exec where we started it, so only this one pid is waited for.
 func (f *family) reap(p process) {
-	if p.pid != f.root && p.parent == os.Getpid() {
+	if (p.pid != f.root || !f.ours) && p.parent == os.Getpid() {
 		_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
 	}
 }

@@ -102,6 +102,7 @@ func (r *replica) spawn(l *life, path string, spec Spec) error {
 		l.record.Start = p.start
 	}
 	l.family = newFamily(l.record.PID, l.record.Start, l.record.Token)
+	l.family.ours = true
 	l.pipe, l.pump, l.exited = read, newPump(r.book, redact, l.began), make(chan struct{})
 	go l.pump.run(read)
 	go func() {

@@ -1,0 +1,255 @@
+package supervisor
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lmwarden/lmwarden/supervisor/vllm"
+)
+
+func TestPolicy(t *testing.T) {
+	start := time.Unix(1e9, 0)
+	died := ending{exit: 1}
+	crashed := ending{wasReady: true, readyFor: time.Second}
+	lasted := ending{wasReady: true, readyFor: time.Hour}
+	wrong := ending{exit: 2, cause: vllm.Cause{Kind: vllm.Configuration}}
+	laterWrong := ending{wasReady: true, cause: vllm.Cause{Kind: vllm.Configuration}}
+	for _, c := range []struct {
+		name    string
+		endings []ending
+		every   time.Duration // between two of them
+		last    verdict
+	}{
+		{"first failure waits least", []ending{died}, 0, verdict{true, time.Second, 1}},
+		{"waits double", []ending{died, died}, 0, verdict{true, 2 * time.Second, 2}},
+		{"third failed start is the last", []ending{died, died, died}, 0, verdict{false, 0, 3}},
+		{"a ready engine ends the row", []ending{died, died, crashed, died}, 0, verdict{true, 8 * time.Second, 1}},
+		{"wrong settings are not tried again", []ending{wrong}, 0, verdict{false, 0, 1}},
+		{"settings that worked are not to blame", []ending{laterWrong}, 0, verdict{true, time.Second, 1}},
+		{"crashes have a budget", slices.Repeat([]ending{crashed}, 6), time.Minute, verdict{false, 0, 6}},
+		{"crashes of long ago do not count", slices.Repeat([]ending{crashed}, 6), 20 * time.Minute, verdict{true, 32 * time.Second, 3}},
+		{"a long life forgives", append(slices.Repeat([]ending{crashed}, 5), lasted), 0, verdict{true, time.Second, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := policy{t: Timing{}.withDefaults()}
+			var v verdict
+			for i, e := range c.endings {
+				v = p.ended(e, start.Add(time.Duration(i)*c.every))
+			}
+			if v != c.last {
+				t.Errorf("got %+v, want %+v", v, c.last)
+			}
+		})
+	}
+}
+
+func TestBackoffIsBounded(t *testing.T) {
+	p := policy{t: Timing{StartBudget: 100}.withDefaults()}
+	var last verdict
+	for range 20 {
+		last = p.ended(ending{}, time.Now())
+	}
+	if last.wait != 5*time.Minute {
+		t.Errorf("waits %s, want 5m", last.wait)
+	}
+}
+
+func TestPortsAreNeverShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		base := rapid.SampledFrom([]int{18100, 28450, 28500}).Draw(t, "base")
+		p := newPorts(base)
+		held := map[ReplicaID]lease{}
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			id := ReplicaID{"m", rapid.IntRange(0, 9).Draw(t, "replica")}
+			if _, has := held[id]; has {
+				p.give(id)
+				delete(held, id)
+				continue
+			}
+			l, err := p.take(id, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for other, o := range held {
+				if o.port == l.port || o.internal == l.internal {
+					t.Fatalf("%v and %v share %+v", id, other, l)
+				}
+			}
+			if l.internal < base+portCount || l.internal <= torchLast && l.internal+internalStride > torchFirst {
+				t.Fatalf("internal ports at %d", l.internal)
+			}
+			held[id] = l
+		}
+	})
+}
+
+func TestLogRotatesAndForgets(t *testing.T) {
+	b := newLogbook(t.TempDir())
+	for life := uint64(1); life <= keptLives+2; life++ {
+		if err := b.begin(life); err != nil {
+			t.Fatal(err)
+		}
+		b.add(time.Now(), "old")
+		b.size = maxLogBytes + 1
+		b.add(time.Now(), "new")
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(b.dir, "*"))
+	if len(files) != 2*keptLives {
+		t.Errorf("kept %d files: %v", len(files), files)
+	}
+	lines, _, err := b.open(LogQuery{Tail: 10})
+	if err != nil || len(lines) != 2 || lines[0].Text != "old" || lines[1].Text != "new" || lines[1].Incarnation != keptLives+2 {
+		t.Errorf("read %+v, %v", lines, err)
+	}
+}
+
+// A disk that is full must not hold up the engine, and readers still see its lines.
+func TestLogSurvivesABrokenFile(t *testing.T) {
+	b := newLogbook(t.TempDir())
+	if err := b.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	_, f, err := b.open(LogQuery{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.file.Close()
+	b.add(time.Now(), "still here")
+	if l := <-f.lines; l.Text != "still here" {
+		t.Errorf("got %+v", l)
+	}
+	if err := b.end(); err == nil {
+		t.Error("the loss is not reported")
+	}
+}
+
+func TestSlowFollowerIsTold(t *testing.T) {
+	f := &follower{lines: make(chan LogLine, 4)}
+	for i := range 6 {
+		f.offer(LogLine{Text: fmt.Sprint(i)})
+	}
+	for range 3 {
+		<-f.lines
+	}
+	f.offer(LogLine{Text: "next"})
+	if notice, next := <-f.lines, <-f.lines; !strings.Contains(notice.Text, "3 lines left out") || next.Text != "next" {
+		t.Errorf("got %q, %q", notice.Text, next.Text)
+	}
+}
+
+func TestPumpCutsAndLimits(t *testing.T) {
+	b := newLogbook(t.TempDir())
+	if err := b.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	p := newPump(b, newRedactor(nil), time.Now())
+	text := strings.Repeat("x", maxLine+5) + "\n" + strings.Repeat("line\n", 3*linesASecond) + "ValueError: the end"
+	p.run(io.NopCloser(strings.NewReader(text)))
+	if err := b.end(); err != nil {
+		t.Fatal(err)
+	}
+	lines, _, err := b.open(LogQuery{Tail: 1e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(lines[0].Text) != maxLine || len(lines[1].Text) != 5 {
+		t.Errorf("cut to %d and %d", len(lines[0].Text), len(lines[1].Text))
+	}
+	if len(lines) > 2*linesASecond+2 || !strings.Contains(lines[len(lines)-1].Text, "lines left out") {
+		t.Errorf("%d lines were kept, the last is %q", len(lines), lines[len(lines)-1].Text)
+	}
+	if h := p.heard(); h.cause.Sentence != "ValueError: the end." || h.line != "ValueError: the end" {
+		t.Errorf("heard %+v", h)
+	}
+}
+
+func TestRedactor(t *testing.T) {
+	r := newRedactor([]string{"MY_API_KEY=abcdef123", "PATH=/usr/bin", "SHORT_TOKEN=abc", tokenVar + "=m/0/1/RANDOM"})
+	for in, want := range map[string]string{
+		"key abcdef123 in /usr/bin":           "key [secret] in /usr/bin",
+		"abc m/0/1/RANDOM":                    "abc m/0/1/RANDOM",
+		"hf_ABCDEFGHIJKLMNOPQRST":             "[secret]",
+		"Authorization: Bearer abcdefgh12345": "Authorization: [secret]",
+	} {
+		if got := r.clean(in); got != want {
+			t.Errorf("%q became %q, want %q", in, got, want)
+		}
+	}
+	got := r.command([]string{"vllm", "--hf-token", "zzz", "--port", "1"})
+	if !slices.Equal(got, []string{"vllm", "--hf-token", "[secret]", "--port", "1"}) {
+		t.Errorf("command %q", got)
+	}
+}
+
+func TestDirName(t *testing.T) {
+	seen := map[string]string{}
+	for _, model := range []string{"a", "a/b", "a%2Fb", "..", ".", "", "...", "a b", "ä"} {
+		name := dirName(model)
+		if other, twice := seen[name]; twice {
+			t.Errorf("%q and %q are both %q", model, other, name)
+		}
+		seen[name] = model
+		if model != "" && (name != filepath.Base(name) || name == "." || name == "..") {
+			t.Errorf("%q becomes %q", model, name)
+		}
+	}
+}
+
+func TestDamagedRunFileIsNotOverwritten(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run", "m", "0.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := New(Options{DataDir: dir})
+	if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "delete the file") {
+		t.Errorf("error: %v", err)
+	}
+	if text, _ := os.ReadFile(file); string(text) != "{" {
+		t.Errorf("the file became %q", text)
+	}
+}
+
+// A number that was given to a stranger must not be killed.
+func TestFamilyKnowsStrangers(t *testing.T) {
+	me, err := readProcess(os.Getppid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFamily(me.pid, me.start+1, tokenVar+"=nobody")
+	members, err := f.members()
+	if err != nil || len(members) != 0 {
+		t.Errorf("members %+v, %v", members, err)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{
+		"data directory":                {},
+		"engine command is empty":       {DataDir: t.TempDir(), Command: []string{""}},
+		"choose one from 1024 to 40000": {DataDir: t.TempDir(), PortBase: 80},
+		"this user may write to":        {DataDir: file},
+	} {
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("want %q, got %v", name, err)
+		}
+	}
+}
