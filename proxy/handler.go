@@ -28,6 +28,7 @@ type exchange struct {
 	scan      wire.Scan
 	requested string // name of the model, as the client wrote it
 	streaming bool   // it asked for a stream
+	form      bool   // the body is a multipart form
 	model     *model
 	identity  wire.Identity
 	key       route.Key // of its conversation, from identity; zero when it named none

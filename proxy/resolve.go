@@ -26,7 +26,7 @@ func (x *exchange) resolve() error {
 		if err != nil {
 			return err
 		}
-		x.requested = name
+		x.requested, x.form = name, true
 	} else {
 		if err := x.scan.Scan(x.body); err != nil {
 			return err
@@ -48,8 +48,11 @@ func (x *exchange) upstreamBody() ([]byte, error) {
 	if x.renamed() {
 		served = x.model.name
 	}
-	if x.scan.Body() == nil {
+	if x.form {
 		return setFormModel(x.r.Header.Get("Content-Type"), x.body, served)
+	}
+	if x.scan.Body() == nil {
+		return x.body, nil // it names no model
 	}
 	body, added := wire.Rewrite(x.api, &x.scan, wire.Edit{Model: served, IncludeUsage: true})
 	x.dropped = added
