@@ -76,10 +76,14 @@ func (s *sums) add(m sample) {
 	s.count[name]++
 }
 
+// maxLabel is more than any engine has of blocks or tokens, and little enough for sums
+// and products of two.
+const maxLabel = 1<<31 - 1
+
 // label reads a whole number out of a label; 0 when there is none ("None").
 func label(m sample, name string) int64 {
 	n, err := strconv.ParseInt(m.labels[name], 10, 64)
-	if err != nil || n < 0 {
+	if err != nil || n < 0 || n > maxLabel {
 		return 0
 	}
 	return n
