@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// streams is what a verb reads and writes; a test gives its own.
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+}
+
+// app holds what all verbs share: the streams and the flags of the root.
+type app struct {
+	streams
+	addr   string
+	token  string
+	output string
+	// parsed is set when flags and arguments were understood; an error before that is
+	// one of usage.
+	parsed bool
+}
+
+// run runs one command line and returns its exit code.
+func run(ctx context.Context, s streams, args []string) int {
+	a := &app{streams: s}
+	root := a.newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	err = a.sentence(err)
+	if !a.parsed {
+		err = usageErrorf("%w; see \"lmwarden help\"", err)
+	}
+	fmt.Fprintf(a.err, "lmwarden: %v\n", err)
+	return exitCode(err)
+}
+
+// newRoot builds the whole tree of verbs.
+func (a *app) newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "lmwarden",
+		Short:         "A model server for coding agents that sends each turn where its cache is",
+		Long:          "LM Warden owns the vLLM processes of a box and sends each turn of a conversation\nto the replica that still holds its cache.\n\n" + exitHelp,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.parsed = true
+			// Not the flag's default: the help would print the token.
+			a.token = or(a.token, a.getenv("LMWARDEN_TOKEN"))
+			return a.checkOutput()
+		},
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.CompletionOptions.HiddenDefaultCmd = false
+
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.addr, "addr", or(a.getenv("LMWARDEN_ADDR"), defaultAddr), "address of the daemon's admin API; also LMWARDEN_ADDR")
+	flags.StringVar(&a.token, "token", "", "admin token of the daemon; better set LMWARDEN_TOKEN")
+	flags.StringVarP(&a.output, "output", "o", outputTable, "form of the answer: table, wide, json or yaml")
+
+	root.AddGroup(
+		&cobra.Group{ID: groupDaemon, Title: "Run:"},
+		&cobra.Group{ID: groupClient, Title: "Ask and change a running daemon:"},
+	)
+	inGroup(root, groupDaemon, a.serveCommand(), a.demoCommand(), a.benchCommand(), a.configCommand())
+	inGroup(root, groupClient,
+		a.modelCommand(), a.replicaCommand(), a.routingCommand(), a.conversationCommand(),
+		a.gpuCommand(), a.statsCommand(), a.requestCommand(), a.eventsCommand(),
+		a.doctorCommand(), a.backupCommand(), a.connectCommand(), a.apiCommand())
+	root.AddCommand(a.versionCommand())
+	return root
+}
+
+const (
+	groupDaemon = "daemon"
+	groupClient = "client"
+)
+
+func inGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
+	for _, c := range commands {
+		c.GroupID = group
+		root.AddCommand(c)
+	}
+}
+
+// parent makes a command that only holds others; alone it prints its help.
+func parent(use, short string, children ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			var verbs []string
+			for _, child := range c.Commands() {
+				if child.IsAvailableCommand() {
+					verbs = append(verbs, child.Name())
+				}
+			}
+			return fmt.Errorf("%q is not a verb of %s; choose from %s", args[0], c.CommandPath(), strings.Join(verbs, ", "))
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(children...)
+	return c
+}
+
+// arguments asks for exactly the named arguments.
+func arguments(names ...string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		if len(args) > len(names) {
+			return fmt.Errorf("%q is one argument too many: %s", args[len(names)], c.UseLine())
+		}
+		return fmt.Errorf("%s is missing: %s", names[len(args)], c.UseLine())
+	}
+}
+
+// colour says whether w is a terminal whose user did not refuse colours.
+func (a *app) colour() bool {
+	return a.getenv("NO_COLOR") == "" && isTerminal(a.out)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// or returns the first text unless it is empty.
+func or(text, otherwise string) string {
+	if text != "" {
+		return text
+	}
+	return otherwise
+}

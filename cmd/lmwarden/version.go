@@ -1,0 +1,32 @@
+package main
+
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker.
+var version = ""
+
+// versionText is the linker's version, or what the module knows of itself.
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "dev"
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of this binary",
+		Args:  arguments(),
+		RunE: func(*cobra.Command, []string) error {
+			return a.write([]byte("lmwarden " + versionText() + "\n"))
+		},
+	}
+}
