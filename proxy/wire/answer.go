@@ -34,7 +34,7 @@ func (a *Answer) Digests() []Digest {
 	}
 	c := canonPool.Get().(*canon)
 	defer canonPool.Put(c)
-	c.begin("assistant")
+	c.begin(roleAssistant)
 	for _, b := range a.blocks {
 		if b.call {
 			c.put('n', b.name)

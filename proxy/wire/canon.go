@@ -10,13 +10,21 @@ import (
 // is hashed as it is written.
 const maxNesting = 32
 
+// The roles that a surface implies without saying.
+var (
+	roleSystem    = []byte("system")
+	roleUser      = []byte("user")
+	roleAssistant = []byte("assistant")
+	roleTool      = []byte("tool")
+)
+
 // request makes the chain of a request.
 func (c *canon) request(api API, s *Scan) {
 	switch api {
 	case APIChat:
 		c.messages(s.Raw(FieldMessages))
 	case APIMessages, APICountTokens:
-		c.begin("system")
+		c.begin(roleSystem)
 		c.text(s.Raw(FieldSystem))
 		c.push(false)
 		c.messages(s.Raw(FieldMessages))
@@ -24,12 +32,12 @@ func (c *canon) request(api API, s *Scan) {
 		if s.Text(FieldPreviousResponseID) != "" {
 			return
 		}
-		c.begin("system")
+		c.begin(roleSystem)
 		c.text(s.Raw(FieldInstructions))
 		c.push(false)
 		c.input(s.Raw(FieldInput))
 	case APICompletions:
-		c.begin("user")
+		c.begin(roleUser)
 		c.text(s.Raw(FieldPrompt))
 		c.push(true)
 	}
@@ -45,7 +53,7 @@ func (c *canon) messages(arr []byte) {
 // input pushes the input of the responses surface: one text, or items.
 func (c *canon) input(raw []byte) {
 	if len(raw) > 0 && raw[0] == '"' {
-		c.begin("user")
+		c.begin(roleUser)
 		c.text(raw)
 		c.push(true)
 		return
@@ -85,7 +93,7 @@ func (c *canon) message(obj []byte) (user bool) {
 		}
 	}
 	role = bytes.Trim(role, `"`)
-	c.begin(string(role))
+	c.begin(role)
 	c.text(content)
 	for e := elementsOf(calls); e.next(); {
 		f, _ := member(e.value(), "function")
@@ -101,16 +109,16 @@ func (c *canon) item(obj []byte) (user bool) {
 	case "", "message":
 		return c.message(obj)
 	case "function_call":
-		c.begin("assistant")
+		c.begin(roleAssistant)
 		c.call(obj, "arguments")
 	case "function_call_output", "custom_tool_call_output":
-		c.begin("tool")
+		c.begin(roleTool)
 		output, _ := member(obj, "output")
 		c.text(output)
 	case "reasoning":
-		c.begin("")
+		c.begin(nil)
 	default:
-		c.begin(kind)
+		c.begin([]byte(kind))
 		c.other(obj)
 	}
 	return false

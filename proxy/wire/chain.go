@@ -104,6 +104,7 @@ type canon struct {
 	buf   []byte    // decoded text
 	args  []byte    // decoded arguments of a tool call
 	tmp   []byte    // what hash64 hashes
+	head  [9]byte   // what put writes before a part
 	out   [sha256.Size]byte
 
 	links []uint64
@@ -120,10 +121,10 @@ func (c *canon) sum() (d Digest) {
 }
 
 // begin starts a message.
-func (c *canon) begin(role string) {
+func (c *canon) begin(role []byte) {
 	c.h.Reset()
 	c.dirty = false
-	c.put('r', []byte(role))
+	c.put('r', role)
 }
 
 // push ends a message and makes it a link of the chain. A message of which nothing
@@ -148,10 +149,9 @@ func (c *canon) push(user bool) {
 
 // put hashes one part with its kind and length, so that parts cannot run together.
 func (c *canon) put(kind byte, b []byte) {
-	var head [9]byte
-	head[0] = kind
-	binary.LittleEndian.PutUint64(head[1:], uint64(len(b)))
-	c.h.Write(head[:])
+	c.head[0] = kind
+	binary.LittleEndian.PutUint64(c.head[1:], uint64(len(b)))
+	c.h.Write(c.head[:])
 	c.h.Write(b)
 }
 

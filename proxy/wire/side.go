@@ -185,7 +185,7 @@ func suggestion(messages []byte) bool {
 		if i < 0 {
 			return found && !bytes.Contains(end, assistantRole)
 		}
-		found = i > 0 && end[i-1] == '"'
+		found = i > 1 && end[i-1] == '"' && end[i-2] != '\\' // a text begins here, not a quotation
 		end = end[i+len(suggestionMark):]
 	}
 }
