@@ -1,7 +1,7 @@
 package server
 
 import (
-	"context"
+	"io"
 	"net/http"
 
 	"connectrpc.com/connect/v2"
@@ -9,45 +9,76 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect/v2"
 	"connectrpc.com/validate"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
 	"github.com/lmwarden/lmwarden/server/auth"
 )
 
-type adminOptions struct {
-	info   *lmwardenv1.Info
-	access access
-	page   http.Handler
-	local  bool
+// services are the names of the API's services, as health checks ask for them.
+var services = []string{
+	lmwardenv1connect.ModelServiceName,
+	lmwardenv1connect.ReplicaServiceName,
+	lmwardenv1connect.RoutingServiceName,
+	lmwardenv1connect.StatsServiceName,
+	lmwardenv1connect.GpuServiceName,
+	lmwardenv1connect.SystemServiceName,
 }
 
-func now() *timestamppb.Timestamp { return timestamppb.Now() }
-
-func newAdminHandler(o adminOptions) (http.Handler, error) {
-	var interceptors []connect.ServerInterceptor
-	if o.access.token != nil {
-		interceptors = append(interceptors, auth.RequireToken(*o.access.token))
+// newAPI returns the API with everything that stands before a handler: errors are
+// mapped outermost, then the token is checked, before a body is decoded, then the
+// rules of the request's fields.
+// Token is nil for callers within the process.
+func newAPI(c *control, token *auth.Token) *connect.Server {
+	interceptors := []connect.ServerInterceptor{mapErrors(c.log)}
+	if token != nil {
+		interceptors = append(interceptors, auth.RequireToken(*token))
 	}
 	interceptors = append(interceptors, validate.NewServerInterceptor())
 	api := connect.NewServer(interceptors...)
-	lmwardenv1connect.RegisterSystemServiceHandler(api, systemService{info: o.info})
+	lmwardenv1connect.RegisterModelServiceHandler(api, modelService{c})
+	lmwardenv1connect.RegisterReplicaServiceHandler(api, replicaService{c})
+	lmwardenv1connect.RegisterRoutingServiceHandler(api, routingService{c})
+	lmwardenv1connect.RegisterStatsServiceHandler(api, statsService{c})
+	lmwardenv1connect.RegisterGpuServiceHandler(api, gpuService{c})
+	lmwardenv1connect.RegisterSystemServiceHandler(api, systemService{c})
+	return api
+}
+
+// newAdminHandler returns what the admin listener answers: the API as Connect, gRPC
+// and gRPC-Web, reflection, health, metrics and the page.
+func newAdminHandler(api *connect.Server, c *control, metrics prometheus.Gatherer, page http.Handler) http.Handler {
 	grpcreflect.Register(api)
 	mux := http.NewServeMux()
 	connecthttp.Mount(mux, api)
-	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(lmwardenv1connect.SystemServiceName)))
-	if o.page != nil {
-		mux.Handle("/", o.page)
+	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(services...)))
+	mux.Handle("/metrics", requireToken(c.access, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok\n") // a client that left needs no answer
+	})
+	if page != nil {
+		mux.Handle("/", page)
 	}
-	return mux, nil
+	var h http.Handler = mux
+	if c.access.token == nil && loopback(c.cfg.GetAdminListen()) {
+		h = auth.LocalHosts(h)
+	}
+	// A page of another site cannot read an answer, but it could send a request.
+	return http.NewCrossOriginProtection().Handler(h)
 }
 
-type systemService struct {
-	lmwardenv1connect.UnimplementedSystemServiceHandler
-	info *lmwardenv1.Info
-}
-
-func (s systemService) GetInfo(context.Context, *lmwardenv1.GetInfoRequest) (*lmwardenv1.GetInfoResponse, error) {
-	return &lmwardenv1.GetInfoResponse{Info: s.info}, nil
+// requireToken asks for the admin token as the API does, when there is one.
+func requireToken(a access, next http.Handler) http.Handler {
+	if a.token == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.token.Matches(auth.Bearer(r.Header.Get("Authorization"))) {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "this daemon asks for its admin token; send it as \"Authorization: Bearer TOKEN\"", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

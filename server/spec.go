@@ -3,10 +3,13 @@ package server
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"buf.build/go/protovalidate"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/supervisor"
+	"github.com/lmwarden/lmwarden/supervisor/vllm"
 )
 
 // checkConfigMessage checks a configuration that did not come from a file.
@@ -21,14 +24,13 @@ func checkConfigMessage(cfg *lmwardenv1.Config) error {
 // fields: fields that contradict each other.
 func checkSpec(spec *lmwardenv1.ModelSpec) error {
 	var problems []error
-	remote := spec.GetReplicaMode() == lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE
-	if spec.GetSource() == "" && !remote {
+	if spec.GetSource() == "" && !remote(spec) {
 		problems = append(problems, errors.New("spec.source is empty; give a Hugging Face repository or a local path"))
 	}
-	if remote && len(spec.GetRemoteUrls()) == 0 {
+	if remote(spec) && len(spec.GetRemoteUrls()) == 0 {
 		problems = append(problems, errors.New("spec.remote_urls is empty; replica mode remote needs the URL of at least one engine"))
 	}
-	if !remote && len(spec.GetRemoteUrls()) > 0 {
+	if !remote(spec) && len(spec.GetRemoteUrls()) > 0 {
 		problems = append(problems, errors.New("spec.remote_urls is set; it goes with replica mode remote only"))
 	}
 	if spec.GetReplicaMode() == lmwardenv1.ReplicaMode_REPLICA_MODE_VLLM_DATA_PARALLEL {
@@ -42,4 +44,76 @@ func checkSpec(spec *lmwardenv1.ModelSpec) error {
 		problems = append(problems, fmt.Errorf("spec.gpus names %d cards and %d replicas of %d need %d; name more cards or ask for fewer replicas", n, spec.GetReplicas(), tp, spec.GetReplicas()*tp))
 	}
 	return errors.Join(problems...)
+}
+
+// checkEngine returns what vLLM would not take of a spec.
+func checkEngine(name string, spec *lmwardenv1.ModelSpec) error {
+	if remote(spec) {
+		return nil
+	}
+	return vllm.Check(engine(name, spec))
+}
+
+func remote(spec *lmwardenv1.ModelSpec) bool {
+	return spec.GetReplicaMode() == lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE
+}
+
+// engine translates a model's spec into what we know of vLLM.
+func engine(name string, spec *lmwardenv1.ModelSpec) vllm.Engine {
+	return vllm.Engine{
+		Source:            spec.GetSource(),
+		ServedName:        name,
+		TensorParallel:    int(spec.GetTensorParallelSize()),
+		MaxModelLen:       int(spec.GetMaxModelLen()),
+		MaxNumSeqs:        int(spec.GetMaxNumSeqs()),
+		MaxBatchedTokens:  int(spec.GetMaxNumBatchedTokens()),
+		MemoryUtilization: spec.GetGpuMemoryUtilization(),
+		KVCacheType:       kvCacheType(spec.GetKvCacheType()),
+		ToolCallParser:    spec.GetToolCallParser(),
+		ReasoningParser:   spec.GetReasoningParser(),
+		Extra:             spec.GetExtraArgs(),
+		Env:               spec.GetEnv(),
+	}
+}
+
+// kvCacheType returns vLLM's own word, or an empty text to leave it to the engine.
+func kvCacheType(t lmwardenv1.KvCacheType) string {
+	switch t {
+	case lmwardenv1.KvCacheType_KV_CACHE_TYPE_AUTO:
+		return "auto"
+	case lmwardenv1.KvCacheType_KV_CACHE_TYPE_FP8:
+		return "fp8"
+	case lmwardenv1.KvCacheType_KV_CACHE_TYPE_BF16:
+		return "bfloat16"
+	}
+	return ""
+}
+
+// specsOf returns the specs of a model's replicas, one per group of cards. Env is set
+// for every engine, below the model's own variables.
+func specsOf(m *lmwardenv1.Model, groups [][]string, env map[string]string) []supervisor.Spec {
+	spec := m.GetSpec()
+	all := maps.Clone(env)
+	if all == nil {
+		all = make(map[string]string)
+	}
+	maps.Copy(all, spec.GetEnv())
+	var args []string
+	if !remote(spec) {
+		args = vllm.Args(engine(m.GetName(), spec))
+	}
+	specs := make([]supervisor.Spec, len(groups))
+	for i, cards := range groups {
+		specs[i] = supervisor.Spec{
+			ID:          supervisor.ReplicaID{Model: m.GetName(), Index: i},
+			Args:        args,
+			Env:         all,
+			GPUs:        cards,
+			ServedModel: m.GetName(),
+		}
+		if remote(spec) {
+			specs[i].Remote = spec.GetRemoteUrls()[i]
+		}
+	}
+	return specs
 }

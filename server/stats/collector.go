@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/lmwarden/lmwarden/proxy"
 )
 
@@ -35,8 +33,8 @@ type Collector struct {
 
 var _ proxy.Recorder = (*Collector)(nil)
 
-// NewCollector returns a collector that runs. Reg takes its metric; nil takes none.
-func NewCollector(reg prometheus.Registerer) *Collector {
+// NewCollector returns a collector that runs.
+func NewCollector() *Collector {
 	c := &Collector{
 		records: make(chan proxy.Record, buffer),
 		closing: make(chan struct{}),
@@ -44,12 +42,6 @@ func NewCollector(reg prometheus.Registerer) *Collector {
 		all:     newSeries(),
 		models:  make(map[string]*series),
 		history: newHistory(),
-	}
-	if reg != nil {
-		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "lmwarden_stats_dropped_requests_total",
-			Help: "Finished requests that are missing from history and time series because their buffer was full.",
-		}, func() float64 { return float64(c.Dropped()) }))
 	}
 	go c.run()
 	return c
@@ -70,7 +62,7 @@ func (c *Collector) Record(r proxy.Record) {
 	c.dropped.Add(1)
 }
 
-// Dropped returns how many requests were dropped.
+// Dropped returns how many requests were dropped; the proxy shows it as a metric.
 func (c *Collector) Dropped() uint64 { return c.dropped.Load() }
 
 // Close takes in what waits and ends the collector. It may be called more than once.

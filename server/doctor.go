@@ -1,0 +1,155 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/supervisor"
+)
+
+// Below these the doctor complains: a database needs little, logs and a model's files
+// need more; tensor parallel engines exchange data through shared memory.
+const (
+	minDiskBytes   = 1 << 30
+	minSharedBytes = 1 << 30
+)
+
+// doctor runs every check, in the order in which a person would look.
+func (c *control) doctor(ctx context.Context) []*lmwardenv1.Check {
+	return []*lmwardenv1.Check{
+		c.checkDataDir(),
+		c.checkDatabase(),
+		c.checkCards(ctx),
+		c.checkEngineCommand(),
+		c.checkSharedMemory(),
+		c.checkAccess(),
+		c.checkReplicas(),
+	}
+}
+
+func passed(name, format string, args ...any) *lmwardenv1.Check {
+	return &lmwardenv1.Check{Name: name, Ok: true, Message: fmt.Sprintf(format, args...)}
+}
+
+func failed(name, fix, format string, args ...any) *lmwardenv1.Check {
+	return &lmwardenv1.Check{Name: name, Message: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+func (c *control) checkDataDir() *lmwardenv1.Check {
+	const name = "data directory"
+	dir := c.cfg.GetDataDir()
+	f, err := os.CreateTemp(dir, ".doctor-*")
+	if err != nil {
+		return failed(name, "Give the daemon's user write access, or choose another data_dir.", "%s cannot be written: %v", dir, err)
+	}
+	f.Close()
+	os.Remove(f.Name())
+	free, err := freeBytes(dir)
+	if err == nil && free < minDiskBytes {
+		return failed(name, "Make room: old engine logs are in "+filepath.Join(dir, "logs")+".", "%s has %d MiB left", dir, free>>20)
+	}
+	return passed(name, "%s can be written, %d GiB are free", dir, free>>30)
+}
+
+func freeBytes(dir string) (uint64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return 0, err
+	}
+	return fs.Bavail * uint64(fs.Bsize), nil
+}
+
+func (c *control) checkDatabase() *lmwardenv1.Check {
+	const name = "database"
+	var broken []string
+	all := c.models.list()
+	for _, e := range all {
+		if e.broken != nil {
+			broken = append(broken, e.name())
+		}
+	}
+	if len(broken) > 0 {
+		return failed(name, "Delete them and make them anew, or put a backup in place.", "these records cannot be read: %s", strings.Join(broken, ", "))
+	}
+	return passed(name, "%d models can be read", len(all))
+}
+
+func (c *control) checkCards(ctx context.Context) *lmwardenv1.Check {
+	const name = "cards"
+	if c.cards.none != "" {
+		return passed(name, "%s", c.cards.none)
+	}
+	inventory, none := c.cards.read(ctx)
+	if none != "" {
+		return failed(name, "Install NVIDIA's driver; nvidia-smi must list the cards. Without cards set engine.device: cpu.", "%s", none)
+	}
+	for _, d := range inventory.Devices {
+		if d.Message != "" {
+			return failed(name, "See the kernel's log (dmesg) for Xid errors; a reset or a reboot may bring the card back.", "card %d, %s: %s", d.Index, d.UUID, d.Message)
+		}
+	}
+	return passed(name, "%s, driver %s", cardsSummary(inventory.Devices), or(inventory.DriverVersion, "not reported"))
+}
+
+func (c *control) checkEngineCommand() *lmwardenv1.Check {
+	const name = "engine command"
+	command := c.cfg.GetEngine().GetCommand()
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return failed(name, "Install vLLM, or set engine.command to its path.", "%s cannot be run: %v", command[0], err)
+	}
+	return passed(name, "%s is %s", strings.Join(command, " "), path)
+}
+
+func (c *control) checkSharedMemory() *lmwardenv1.Check {
+	const name, dir = "shared memory", "/dev/shm"
+	free, err := freeBytes(dir)
+	switch {
+	case err != nil:
+		return failed(name, "Mount a tmpfs there; in a container pass --ipc=host.", "%s cannot be read: %v", dir, err)
+	case free < minSharedBytes:
+		return failed(name, "Give it more: mount -o remount,size=16G /dev/shm, or --shm-size=16g for a container.", "%s has %d MiB left; replicas over several cards need more", dir, free>>20)
+	}
+	return passed(name, "%s has %d GiB free", dir, free>>30)
+}
+
+func (c *control) checkAccess() *lmwardenv1.Check {
+	const name = "access"
+	if len(c.access.warnings) > 0 {
+		return failed(name, "Remove insecure: true and set inference_auth.keys_file.", "%s", strings.Join(c.access.warnings, "; "))
+	}
+	inference, admin := "no key, loopback only", "no token, loopback only"
+	if n := len(c.access.keys); n > 0 {
+		inference = fmt.Sprintf("%d keys", n)
+	}
+	if c.access.token != nil {
+		admin = "a token"
+	}
+	return passed(name, "inference asks for %s; admin asks for %s", inference, admin)
+}
+
+func (c *control) checkReplicas() *lmwardenv1.Check {
+	const name = "replicas"
+	ready := 0
+	for _, st := range c.engines.Status() {
+		switch st.State {
+		case supervisor.Failed, supervisor.Backoff, supervisor.Suspect:
+			return failed(name, fmt.Sprintf("See its log: lmwarden model logs %s.", st.ID.Model), "replica %d of %s is in the state %s: %s", st.ID.Index, st.ID.Model, st.State, st.Message)
+		case supervisor.Ready:
+			ready++
+		}
+	}
+	for _, e := range c.models.list() {
+		if why := c.loop.problem(e.name()); why != "" {
+			return failed(name, "Stop another model or ask for fewer cards.", "%s", why)
+		}
+	}
+	return passed(name, "%d replicas are ready", ready)
+}

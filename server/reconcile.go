@@ -1,0 +1,255 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/proxy"
+	"github.com/lmwarden/lmwarden/server/stats"
+	"github.com/lmwarden/lmwarden/supervisor"
+)
+
+// heartbeat is the longest time between two passes: figures grow old, cards come
+// back, and a placement that failed is tried again.
+const heartbeat = time.Second
+
+// reconciler makes what is the case follow what is desired. Its single goroutine,
+// [reconciler.run], is the only caller of the supervisor's and the proxy's Apply.
+type reconciler struct {
+	// Immutable.
+	models       *catalog
+	plane        dataPlane
+	engines      engines
+	events       *stats.Events
+	drained      *drained
+	keys         map[string]string // of the inference endpoint, with their tenants
+	defaultModel string
+	engineEnv    map[string]string
+	now          func() time.Time
+	signal       chan struct{}      // capacity 1: wakes are coalesced
+	barrier      chan chan struct{} // see sync
+	done         chan struct{}      // closed when run has ended
+
+	// Owned by run; placed is read by a check through mu.
+	rollout  *rollout
+	snap     *proxy.Snapshot
+	thrashes map[string]bool
+
+	mu       sync.Mutex // guards what follows
+	places   *places
+	problems map[string]string // why a model has no place
+}
+
+// newReconciler returns a loop over what c shares. Models and engines are set before
+// it runs: both need its wake.
+func newReconciler(c *control, engineEnv map[string]string) *reconciler {
+	return &reconciler{
+		plane:        c.plane,
+		events:       c.events,
+		drained:      c.drained,
+		keys:         c.access.keys,
+		defaultModel: c.cfg.GetDefaultModel(),
+		engineEnv:    engineEnv,
+		now:          c.now,
+		signal:       make(chan struct{}, 1),
+		barrier:      make(chan chan struct{}),
+		done:         make(chan struct{}),
+		rollout:      newRollout(),
+		thrashes:     make(map[string]bool),
+		places:       newPlaces(c.cards),
+		problems:     make(map[string]string),
+	}
+}
+
+// wake asks for a pass. It never blocks.
+func (r *reconciler) wake() {
+	select {
+	case r.signal <- struct{}{}:
+	default:
+	}
+}
+
+// run makes passes until ctx ends.
+func (r *reconciler) run(ctx context.Context) {
+	defer close(r.done)
+	tick := time.NewTicker(heartbeat)
+	defer tick.Stop()
+	for {
+		r.pass(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.signal:
+		case reached := <-r.barrier:
+			r.pass(ctx)
+			close(reached)
+		}
+	}
+}
+
+// sync returns after a pass that began later than the call.
+func (r *reconciler) sync(ctx context.Context) error {
+	reached := make(chan struct{})
+	select {
+	case r.barrier <- reached:
+	case <-r.done:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-reached:
+		return nil
+	case <-r.done:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pass brings everything one step closer to what is desired.
+func (r *reconciler) pass(ctx context.Context) {
+	entries := r.models.list()
+	statuses := r.engines.Status()
+	wanted := r.wanted(ctx, entries, statuses)
+	if ctx.Err() != nil {
+		return
+	}
+	r.engines.Apply(r.rollout.next(wanted, statuses))
+	// Apply may have added replicas; the proxy must know them before they are ready.
+	snap := r.snapshot(entries, r.engines.Status())
+	if !reflect.DeepEqual(snap, r.snap) {
+		r.plane.Apply(snap)
+		r.snap = snap
+	}
+	r.watchFit(entries)
+}
+
+// wanted returns the specs of all replicas that shall run.
+func (r *reconciler) wanted(ctx context.Context, entries []*entry, statuses []supervisor.Status) []supervisor.Spec {
+	r.mu.Lock()
+	before := r.problems
+	r.problems = r.places.assign(ctx, entries, statuses)
+	after := r.problems
+	var specs []supervisor.Spec
+	for _, e := range entries {
+		if at, ok := r.places.placed[e.name()]; ok {
+			specs = append(specs, specsOf(e.model, at.groups, r.engineEnv)...)
+		}
+	}
+	r.mu.Unlock()
+	for model, why := range after {
+		if before[model] != why {
+			r.events.Add(stats.Event{Severity: stats.Error, Kind: "model_not_placed", Model: model, Replica: -1, Message: why})
+		}
+	}
+	return specs
+}
+
+// problem says why a model has no place, or is empty.
+func (r *reconciler) problem(model string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problems[model]
+}
+
+// check says whether a model would find cards now, beside all that run.
+func (r *reconciler) check(ctx context.Context, m *lmwardenv1.Model) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := r.places.try(ctx, r.places.request(m), r.engines.Status()); err != nil {
+		return noCards(err.Error())
+	}
+	return nil
+}
+
+// checkChange is check for a model that asks for other cards than before. One that
+// asks for the same keeps what it has, even a card that cannot be used now.
+func (r *reconciler) checkChange(ctx context.Context, before, after *lmwardenv1.Model) error {
+	r.mu.Lock()
+	same := reflect.DeepEqual(r.places.request(before), r.places.request(after))
+	r.mu.Unlock()
+	if same {
+		return nil
+	}
+	return r.check(ctx, after)
+}
+
+// holders says which replica each card is assigned to.
+func (r *reconciler) holders() map[string]supervisor.ReplicaID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[string]supervisor.ReplicaID)
+	for uuid, h := range r.places.held(r.engines.Status()) {
+		out[uuid] = supervisor.ReplicaID{Model: h.Model, Index: h.Replica}
+	}
+	return out
+}
+
+// fitCalm is the fill below which a model that thrashed counts as calm again; the
+// distance to the threshold keeps it from flapping.
+const fitCalm = 0.95
+
+// watchFit tells when a model begins to thrash and when it stops.
+func (r *reconciler) watchFit(entries []*entry) {
+	for _, e := range entries {
+		view, ok := r.plane.View(e.name())
+		if !ok {
+			continue
+		}
+		full := fullnessOf(view)
+		switch thrashes := r.thrashes[e.name()]; {
+		case !thrashes && full.fit == lmwardenv1.Fit_FIT_THRASH:
+			r.thrashes[e.name()] = true
+			r.events.Add(stats.Event{Severity: stats.Warning, Kind: "cache_thrash", Model: e.name(), Replica: -1, Message: fmt.Sprintf("The %d live conversations of %s need %.0f %% of its caches and evict each other; fewer conversations, another replica or admission by working set help.", view.Live, e.name(), 100*full.fill)})
+		case thrashes && full.fill < fitCalm:
+			delete(r.thrashes, e.name())
+			r.events.Add(stats.Event{Severity: stats.Note, Kind: "cache_fits", Model: e.name(), Replica: -1, Message: fmt.Sprintf("The live conversations of %s fit its caches again.", e.name())})
+		}
+	}
+}
+
+// stateEvents turns changes of replicas into events. Its method changed is the
+// supervisor's hook: it is called from many goroutines and must not block.
+type stateEvents struct {
+	events *stats.Events
+	wake   func()
+
+	mu   sync.Mutex // guards last
+	last map[supervisor.ReplicaID]supervisor.State
+}
+
+func (s *stateEvents) changed(st supervisor.Status) {
+	s.mu.Lock()
+	before := s.last[st.ID]
+	s.last[st.ID] = st.State
+	s.mu.Unlock()
+	if before == st.State {
+		return
+	}
+	s.wake()
+	name := fmt.Sprintf("Replica %d of %s", st.ID.Index, st.ID.Model)
+	e := stats.Event{Kind: "replica_" + string(st.State), Model: st.ID.Model, Replica: st.ID.Index}
+	switch {
+	case st.State == supervisor.Ready && before == supervisor.Suspect:
+		e.Severity, e.Message = stats.Note, name+" answers its health probe again."
+	case st.State == supervisor.Ready:
+		e.Severity, e.Message = stats.Note, name+" is ready."
+	case st.State == supervisor.Suspect:
+		e.Severity, e.Message = stats.Warning, or(st.Message, name+" does not answer its health probe.")
+	case st.State == supervisor.Backoff:
+		e.Severity, e.Message = stats.Warning, name+" failed and will be started again. "+st.Message
+	case st.State == supervisor.Failed:
+		e.Severity, e.Message = stats.Error, name+" failed. "+st.Message
+	case st.State == supervisor.Stopped:
+		e.Severity, e.Message = stats.Note, name+" is stopped."
+	default:
+		return
+	}
+	s.events.Add(e)
+}

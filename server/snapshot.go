@@ -1,0 +1,104 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/proxy"
+	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/supervisor"
+)
+
+// staleFigures is the age from which an engine's figures are not decided on.
+const staleFigures = 10 * time.Second
+
+// snapshot returns what the proxy needs to know: every model, also a stopped one, so
+// that a client learns why it is not served.
+func (r *reconciler) snapshot(entries []*entry, statuses []supervisor.Status) *proxy.Snapshot {
+	s := &proxy.Snapshot{DefaultModel: r.defaultModel, Keys: r.keys}
+	byModel := make(map[string][]supervisor.Status)
+	for _, st := range statuses {
+		byModel[st.ID.Model] = append(byModel[st.ID.Model], st)
+	}
+	for _, e := range entries {
+		if e.broken == nil {
+			s.Models = append(s.Models, r.proxyModel(e, byModel[e.name()]))
+		}
+	}
+	return s
+}
+
+func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Model {
+	m := proxy.Model{
+		Name:        e.name(),
+		Aliases:     e.model.GetSpec().GetAliases(),
+		MaxModelLen: int(e.model.GetSpec().GetMaxModelLen()),
+		Created:     e.model.GetCreated().AsTime(),
+		Routing:     routeSettings(e.model.GetRouting()),
+		State:       stateText(e.runs(), r.problem(e.name()), statuses),
+	}
+	count := len(r.places.placed[e.name()].groups)
+	ready := false
+	for _, st := range statuses {
+		count = max(count, st.ID.Index+1)
+		ready = ready || st.State == supervisor.Ready
+		if n := st.Engine.MaxModelLen; n != nil {
+			m.MaxModelLen = int(*n)
+		}
+	}
+	m.Replicas = make([]proxy.Replica, count)
+	for i := range m.Replicas {
+		m.Replicas[i] = proxy.Replica{ID: proxyID(supervisor.ReplicaID{Model: e.name(), Index: i}), Rank: -1}
+	}
+	for _, st := range statuses {
+		replica := &m.Replicas[st.ID.Index]
+		replica.URL = st.URL
+		replica.Route = r.routeReplica(st, e.model.GetSpec(), ready)
+	}
+	return m
+}
+
+// routeReplica returns what the router is told about a replica. A suspect one is
+// asked only when none is ready: a slow answer is better than none.
+func (r *reconciler) routeReplica(st supervisor.Status, spec *lmwardenv1.ModelSpec, anyReady bool) route.Replica {
+	f := &st.Engine
+	out := route.Replica{
+		Incarnation:        st.Incarnation,
+		Ready:              st.State == supervisor.Ready || st.State == supervisor.Suspect && !anyReady,
+		Draining:           st.State == supervisor.Stopping || r.drained.has(st),
+		MaxNumSeqs:         int(spec.GetMaxNumSeqs()),
+		MaxBatchedTokens:   int(spec.GetMaxNumBatchedTokens()),
+		MetricsUnavailable: f.At.IsZero() || r.now().Sub(f.At) > staleFigures,
+	}
+	if f.CapacityTokens != nil {
+		out.Capacity = max(*f.CapacityTokens, 0)
+	}
+	if f.MaxNumSeqs != nil {
+		out.MaxNumSeqs = int(*f.MaxNumSeqs)
+	}
+	if f.MaxBatchedTokens != nil {
+		out.MaxBatchedTokens = int(*f.MaxBatchedTokens)
+	}
+	return out
+}
+
+// stateText says for a client why no replica of a model answers.
+func stateText(runs bool, problem string, statuses []supervisor.Status) string {
+	if !runs {
+		return "stopped; start it to have it served"
+	}
+	if problem != "" {
+		return "not placed: " + problem
+	}
+	var parts []string
+	for _, st := range statuses {
+		part := fmt.Sprintf("replica %d %s", st.ID.Index, st.State)
+		if st.Phase != "" {
+			part += ": " + st.Phase
+		}
+		parts = append(parts, part)
+	}
+	return or(strings.Join(parts, ", "), "starting")
+}
