@@ -155,8 +155,8 @@ func (r *reading) processes(dev nvml.Device) {
 	}
 }
 
-// text reads a string of C. Its element type differs between platforms.
-func text[T ~int8 | ~uint8](s []T) string {
+// text reads a string of C.
+func text(s []int8) string {
 	var b []byte
 	for _, c := range s {
 		if c == 0 {

@@ -197,8 +197,10 @@ func TestPhasesAndFacts(t *testing.T) {
 	if diff := cmp.Diff(wantFacts, f); diff != "" {
 		t.Error(diff)
 	}
-	if _, ok := vllm.Phase("INFO: 127.0.0.1 - \"GET /health HTTP/1.1\" 200 OK"); ok {
-		t.Error("an access line is no phase")
+	for _, line := range []string{`INFO: 127.0.0.1 - "GET /health HTTP/1.1" 200 OK`, "WARNING Enforce eager set, disabling torch.compile, CUDAGraphs"} {
+		if p, ok := vllm.Phase(line); ok {
+			t.Errorf("%q is no phase, but shows %q", line, p)
+		}
 	}
 }
 
