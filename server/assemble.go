@@ -120,8 +120,8 @@ func (s *Server) newCards() *cards {
 		return &cards{none: "cards are left alone; the daemon was started so"}
 	case s.cfg.GetEngine().GetDevice() == lmwardenv1.EngineDevice_ENGINE_DEVICE_CPU:
 		return &cards{none: "engines compute on the processor; engine.device is cpu"}
-	case s.opts.GPU != nil:
-		return &cards{reader: s.opts.GPU}
+	case s.opts.Cards != nil:
+		return &cards{reader: s.opts.Cards}
 	}
 	return &cards{reader: gpu.New(gpu.Options{})}
 }

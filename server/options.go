@@ -20,8 +20,6 @@ type Options struct {
 	Version string
 	// Logger takes the daemon's own log.
 	Logger zerolog.Logger
-	// GPU reads the cards; nil means NVIDIA's management library.
-	GPU gpu.Reader
 	// Page serves the web page; nil answers 404 on its paths.
 	Page http.Handler
 	// EngineCommand replaces the configuration's engine command when not empty.
