@@ -8,7 +8,7 @@ import (
 
 // maxNesting bounds how deep the canonical form looks into a value; what is deeper
 // is hashed as it is written.
-const maxNesting = 32
+const maxNesting = 16
 
 // The roles that a surface implies without saying.
 var (

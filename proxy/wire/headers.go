@@ -22,7 +22,6 @@ const (
 	hdrCodexParent
 	hdrCodexSubagent
 	hdrCodexTurn
-	hdrCodexWindow
 	hdrOriginator
 	hdrAmpThread
 	hdrOpencodeSession
@@ -64,7 +63,6 @@ var headerOf = map[string]header{
 	"X-Codex-Parent-Thread-Id":             hdrCodexParent,
 	"X-Openai-Subagent":                    hdrCodexSubagent,
 	"X-Codex-Turn-Metadata":                hdrCodexTurn,
-	"X-Codex-Window-Id":                    hdrCodexWindow,
 	"Originator":                           hdrOriginator,
 	"X-Amp-Thread-Id":                      hdrAmpThread,
 	"X-Opencode-Session":                   hdrOpencodeSession,
@@ -97,6 +95,7 @@ var headerOf = map[string]header{
 type headerValues struct {
 	v         [numHeaders]string
 	conflicts int
+	xCodex    bool // any header that begins with X-Codex-
 }
 
 // readHeaders reads all known headers in one pass.
@@ -105,6 +104,7 @@ func readHeaders(h http.Header) (out headerValues) {
 		if id := headerOf[name]; id != hdrNone {
 			out.v[id] = out.one(values)
 		}
+		out.xCodex = out.xCodex || strings.HasPrefix(name, "X-Codex-")
 	}
 	return out
 }
@@ -125,16 +125,11 @@ func (h *headerValues) one(values []string) string {
 }
 
 // codex says whether the headers are those of the Codex client, so that thread-id
-// may be believed.
+// may be believed. It sends the thread a second time as the id of the request.
 func (h *headerValues) codex() bool {
-	for _, id := range [...]header{
-		hdrCodexSession, hdrCodexParent, hdrCodexTurn, hdrCodexWindow, hdrOriginator,
-	} {
-		if h.v[id] != "" {
-			return true
-		}
-	}
-	return false
+	thread := h.v[hdrCodexThread]
+	return thread != "" && (h.xCodex || h.v[hdrCodexSession] != "" || h.v[hdrOriginator] != "" ||
+		h.v[hdrClientRequest] == thread)
 }
 
 // Product returns the first product of a user agent without its version, in lower

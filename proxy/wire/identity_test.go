@@ -299,6 +299,23 @@ func TestIdentifyCodexFromTheBody(t *testing.T) {
 	}
 }
 
+func TestIdentifyBelievesAThreadOfCodexOnly(t *testing.T) {
+	for _, sign := range [][2]string{
+		{"originator", "codex_exec"},
+		{"x-codex-window-id", t1 + ":0"},
+		{"x-codex-anything", "1"},
+		{"x-client-request-id", t1},
+		{"session-id", t1},
+	} {
+		if got := identify(t, APIResponses, `{}`, "thread-id", t1, sign[0], sign[1]); got.Source != SourceCodexThread {
+			t.Errorf("with %s: %+v", sign[0], got)
+		}
+	}
+	if got := identify(t, APIResponses, `{}`, "thread-id", t1, "x-client-request-id", t2); got.Key != "" {
+		t.Errorf("with another request id: %+v", got)
+	}
+}
+
 func TestIdentifyPreviousResponse(t *testing.T) {
 	got := identify(t, APIResponses, `{"previous_response_id":"resp_96bfc9ed4e67321f","input":"more"}`)
 	if got.PreviousResponse != "resp_96bfc9ed4e67321f" || got.Source != SourcePreviousResponse || got.Key != "" {

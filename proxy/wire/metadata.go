@@ -68,16 +68,13 @@ func claudeSession(userID string) string {
 	if strings.HasPrefix(userID, "{") {
 		return memberText([]byte(userID), "session_id")
 	}
-	if !strings.HasPrefix(userID, "user_") {
-		return ""
-	}
 	i := strings.LastIndex(userID, "_session_")
 	if i < 0 {
 		return ""
 	}
 	id := userID[i+len("_session_"):]
 	for _, c := range []byte(id) {
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || c == '-') {
+		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' || c == '-') {
 			return ""
 		}
 	}

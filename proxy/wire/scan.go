@@ -173,7 +173,8 @@ func (s *Scan) Text(f Field) string {
 // Model returns the model that the request names, or "".
 func (s *Scan) Model() string { return s.Text(FieldModel) }
 
-// Stream says whether the request asks for a stream.
+// Stream says whether the request asks for a stream. An engine may read more than
+// true as yes; what the answer is, its content type says.
 func (s *Scan) Stream() bool { return string(s.Raw(FieldStream)) == "true" }
 
 // MaxTokens returns the most tokens that the request lets the answer have, or -1

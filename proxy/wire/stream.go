@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // maxFrame bounds the bytes of one frame that a stream keeps, 8 MiB. A longer frame
 // is passed on unread.
 const maxFrame = 8 << 20
@@ -45,8 +47,8 @@ func NewStream(api API, o StreamOptions) *Stream {
 // State returns what has been seen so far.
 func (s *Stream) State() State { return s.state }
 
-// MidFrame says whether what the client has been given ends inside a frame. A blank
-// line must then come before any frame of ours.
+// MidFrame says whether what Write has returned ends inside a frame. A blank line
+// must then come before any frame of ours.
 func (s *Stream) MidFrame() bool { return s.mid }
 
 // changes says whether bytes may be changed.
@@ -77,14 +79,34 @@ func (s *Stream) Write(p []byte) []byte {
 }
 
 // Close says that the upstream has ended. It returns the bytes that still waited: a
-// last frame without a blank line counts as a frame.
+// last frame without a blank line counts as a frame when its data is whole. When the
+// upstream was cut, call Close for what [Stream.State] then says, and give the client
+// an error frame instead of the bytes.
 func (s *Stream) Close() []byte {
 	s.out = s.out[:0]
-	if len(s.buf) > 0 {
-		s.end(nil)
-		s.mid = len(s.out) > 0 && !s.cut.blank
+	if len(s.buf) == 0 {
+		return s.out
 	}
+	s.ev.parse(s.buf)
+	if s.ev.has && !wholeData(s.ev.data) {
+		s.pass(s.buf)
+	} else {
+		s.frame(s.buf)
+	}
+	s.buf = s.buf[:0]
 	return s.out
+}
+
+// wholeData says whether the data of a frame is all there: an end marker, or an
+// object that is closed. The figures of half a frame may be halves themselves.
+func wholeData(data []byte) bool {
+	if bytes.Equal(bytes.TrimSpace(data), doneMarker) {
+		return true
+	}
+	m := membersOf(data, 0)
+	for m.next() {
+	}
+	return m.bad.What == ""
 }
 
 // hold keeps the beginning of a frame.
@@ -94,17 +116,25 @@ func (s *Stream) hold(p []byte) {
 	}
 	if s.over || len(s.buf)+len(p) > maxFrame {
 		s.over, s.mid = true, true
-		s.out = append(append(s.out, s.buf...), p...)
+		s.pass(s.buf)
+		s.pass(p)
 		s.buf = s.buf[:0]
 		return
 	}
 	s.buf = append(s.buf, p...)
 }
 
+// pass puts bytes to the output, when the output is not Write's own argument.
+func (s *Stream) pass(p []byte) {
+	if s.changes() {
+		s.out = append(s.out, p...)
+	}
+}
+
 // end takes the last bytes of a frame and deals with the frame.
 func (s *Stream) end(p []byte) {
 	if s.over {
-		s.out = append(s.out, p...)
+		s.pass(p)
 		s.over = false
 		return
 	}
@@ -128,11 +158,8 @@ func (s *Stream) frame(raw []byte) {
 			s.opt.Answer.event(s.api, &s.ev)
 		}
 	}
-	if !s.changes() {
-		return
-	}
 	if s.opt.Requested == "" || !s.ev.has {
-		s.out = append(s.out, raw...)
+		s.pass(raw)
 		return
 	}
 	s.edits = modelEdits(s.edits[:0], s.ev.data, s.opt.Requested, s.opt.Served)

@@ -152,6 +152,22 @@ func TestStreamHoldsBackOnlyAnUnfinishedFrame(t *testing.T) {
 	}
 }
 
+func TestStreamDoesNotBelieveHalfAFrame(t *testing.T) {
+	for cut := 1; cut < len(usageFrame)-2; cut++ {
+		for _, o := range []StreamOptions{{}, {DropUsage: true}, {Requested: "alias"}} {
+			s := NewStream(APIChat, o)
+			in := chunkFrame("a", "") + usageFrame[:cut]
+			got := feed(s, in, 50)
+			if o.Requested == "" && got != in {
+				t.Fatalf("cut at %d: got %q", cut, got)
+			}
+			if s.State() != (State{Usage: NoUsage(), First: true}) {
+				t.Fatalf("cut at %d: %+v", cut, s.State())
+			}
+		}
+	}
+}
+
 func TestStreamMidFrame(t *testing.T) {
 	s := NewStream(APIChat, StreamOptions{})
 	f := chunkFrame("a", "")
