@@ -2,6 +2,7 @@ package vllmd
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -90,6 +91,8 @@ func (s *server) newHandler() http.Handler {
 		rec.Header().Set("Vary", "Origin")
 		switch {
 		case s.faults.has(faultHang) && r.URL.Path != "/sim/fault":
+			// Only once the body is read does the server see that a client goes away.
+			_, _ = io.Copy(io.Discard, r.Body)
 			<-r.Context().Done()
 			return
 		case !s.authorized(r):

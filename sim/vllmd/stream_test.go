@@ -1,0 +1,215 @@
+package vllmd
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestChatStream(t *testing.T) {
+	_, url := testServerAt(t, 1, "--enable-prompt-tokens-details")
+	const body = `{"model":"tiny","messages":[{"role":"user","content":"hello"}],"max_tokens":4,"stream":true`
+	for _, c := range []struct {
+		name, body, last string
+		frames           int
+	}{
+		{"no usage", body + `}`, "{choices:[{delta:{content:s},finish_reason:s,index:n,logprobs:null,stop_reason:null,token_ids:null}],created:n,id:s,model:s,object:s,system_fingerprint:s}", 6},
+		{"usage", body + `,"stream_options":{"include_usage":true}}`, "{choices:[],created:n,id:s,model:s,object:s,system_fingerprint:s,usage:{completion_tokens:n,prompt_tokens:n,prompt_tokens_details:{cached_tokens:n,created_cache_tokens:n},total_tokens:n}}", 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, data := frames(t, post(t, url+"/v1/chat/completions", c.body))
+			// A slow reader gets several tokens in one event, never more events.
+			if n := len(data); n > c.frames || n < 4 || data[n-1] != "[DONE]" {
+				t.Fatalf("%d frames, the last %q; want %d with [DONE] at the end", n, data[n-1], c.frames)
+			}
+			if got, want := shape(t, data[0]), "{choices:[{delta:{content:s,role:s},finish_reason:null,index:n,logprobs:null}],created:n,id:s,model:s,object:s,prompt_text:null,prompt_token_ids:null}"; got != want {
+				t.Error(cmp.Diff(want, got))
+			}
+			if got, want := shape(t, data[1]), "{choices:[{delta:{content:s},finish_reason:null,index:n,logprobs:null,token_ids:null}],created:n,id:s,model:s,object:s}"; got != want {
+				t.Error(cmp.Diff(want, got))
+			}
+			if got := shape(t, data[len(data)-2]); got != c.last {
+				t.Error(cmp.Diff(c.last, got))
+			}
+		})
+	}
+	_, data := frames(t, post(t, url+"/v1/chat/completions", body+`,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`))
+	if got := dig(t, data[1], "usage", "completion_tokens"); got != 1.0 {
+		t.Errorf("the first token's usage says %v completion tokens", got)
+	}
+}
+
+// TestStreamsAgree checks that the pieces of a stream are the text of the whole answer.
+func TestStreamsAgree(t *testing.T) {
+	_, url := testServer(t)
+	type api struct {
+		path, body string
+		whole      []string // where the text is in a whole answer
+		delta      []string // and in an event
+		event      string   // that carries text
+	}
+	for _, a := range []api{
+		{"/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"q"}]`, []string{"choices", "message", "content"}, []string{"choices", "delta", "content"}, ""},
+		{"/v1/completions", `{"model":"tiny","prompt":"q","max_tokens":700`, []string{"choices", "text"}, []string{"choices", "text"}, ""},
+		{"/v1/messages", `{"model":"tiny","max_tokens":700,"messages":[{"role":"user","content":"q"}]`, []string{"content", "text"}, []string{"delta", "text"}, "content_block_delta"},
+		{"/v1/responses", `{"model":"tiny","input":"q"`, []string{"output", "content", "text"}, []string{"delta"}, "response.output_text.delta"},
+	} {
+		t.Run(a.path, func(t *testing.T) {
+			want := dig(t, post(t, url+a.path, a.body+"}"), a.whole...)
+			var got strings.Builder
+			names, data := frames(t, post(t, url+a.path, a.body+`,"stream":true}`))
+			for i, d := range data {
+				if names[i] == a.event && d != "[DONE]" {
+					text, _ := dig(t, d, a.delta...).(string)
+					got.WriteString(text)
+				}
+			}
+			if diff := cmp.Diff(want, any(got.String())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestEventOrder checks the names of events, runs of deltas taken as one.
+func TestEventOrder(t *testing.T) {
+	_, url := testServer(t, "--enable-prompt-tokens-details")
+	for path, c := range map[string]struct {
+		body string
+		want []string
+	}{
+		"/v1/messages": {
+			`{"model":"tiny","max_tokens":6,"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+			[]string{"message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop"},
+		},
+		"/v1/responses": {
+			`{"model":"tiny","max_output_tokens":6,"stream":true,"input":[{"role":"user","content":[{"type":"input_text","text":"hi"}]}]}`,
+			[]string{
+				"response.created", "response.in_progress", "response.output_item.added", "response.content_part.added", "response.output_text.delta",
+				"response.output_text.done", "response.content_part.done", "response.output_item.done", "response.completed",
+			},
+		},
+	} {
+		names, data := frames(t, post(t, url+path, c.body))
+		var got []string
+		for i, n := range names {
+			if len(got) == 0 || got[len(got)-1] != n {
+				got = append(got, n)
+			}
+			if kind := dig(t, data[i], "type"); kind != n {
+				t.Errorf("event %q says that it is a %q", n, kind)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+}
+
+// TestMessagesUsage checks that the input figures of the last event add up to the
+// prompt that the first one states, and that the cached part is found again.
+func TestMessagesUsage(t *testing.T) {
+	_, url := testServer(t, "--enable-prompt-tokens-details")
+	body := `{"model":"tiny","max_tokens":6,"stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("a long story ", 60) + `"}]}`
+	for turn, want := range []string{"cache_creation_input_tokens", "cache_read_input_tokens"} {
+		_, data := frames(t, post(t, url+"/v1/messages", body))
+		prompt := dig(t, data[0], "message", "usage", "input_tokens").(float64)
+		usage := dig(t, data[len(data)-2], "usage").(map[string]any)
+		sum := usage["input_tokens"].(float64) + usage["cache_creation_input_tokens"].(float64) + usage["cache_read_input_tokens"].(float64)
+		if sum != prompt {
+			t.Errorf("turn %d: %v do not add up to %v", turn, usage, prompt)
+		}
+		if full := float64(int(prompt-1) / 16 * 16); usage[want] != full {
+			t.Errorf("turn %d: %s is %v, want %v", turn, want, usage[want], full)
+		}
+	}
+}
+
+// TestConversation holds a conversation in which each turn sends everything back: the
+// engine finds all but the last few tokens of what it has read and written.
+func TestConversation(t *testing.T) {
+	_, url := testServer(t, "--enable-prompt-tokens-details")
+	history := `{"role":"user","content":"` + strings.Repeat("tell me more ", 40) + `"}`
+	known := 0.0
+	for turn := range 4 {
+		answer := post(t, url+"/v1/chat/completions", `{"model":"tiny","messages":[`+history+`]}`)
+		usage := dig(t, answer, "usage").(map[string]any)
+		cached := usage["prompt_tokens_details"].(map[string]any)["cached_tokens"].(float64)
+		if turn > 0 && cached < known-32 {
+			t.Errorf("turn %d: %v tokens cached of %v known", turn, cached, known)
+		}
+		known = usage["total_tokens"].(float64)
+		text := dig(t, answer, "choices", "message", "content").(string)
+		history += `,{"role":"assistant","content":"` + text + `"},{"role":"user","content":"and then?"}`
+	}
+}
+
+// TestBillingBlock checks that the attribution block of a system prompt does not change
+// the prompt.
+func TestBillingBlock(t *testing.T) {
+	_, url := testServer(t)
+	count := func(system string) any {
+		return dig(t, post(t, url+"/v1/messages/count_tokens", `{"model":"tiny","messages":[{"role":"user","content":"hi"}],"system":`+system+`}`), "input_tokens")
+	}
+	want := count(`"be brief"`)
+	for _, system := range []string{
+		`[{"type":"text","text":"be brief"}]`,
+		`[{"type":"text","text":"x-anthropic-billing-header: cc_version=9.9.9.abc; cch=1f2e3;"},{"type":"text","text":"be brief"}]`,
+		`[{"type":"text","text":"x-anthropic-billing-header: cc_version=9.9.9.abc;\nbe brief"}]`,
+	} {
+		if got := count(system); got != want {
+			t.Errorf("%s has %v tokens, want %v", system, got, want)
+		}
+	}
+}
+
+// TestDisconnect checks that a client that goes away frees the engine at once, while it
+// waits for its first token and in the middle of a stream.
+func TestDisconnect(t *testing.T) {
+	s, url := testServerAt(t, 1)
+	for _, stream := range []string{"true", "false"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions",
+			strings.NewReader(`{"model":"tiny","ignore_eos":true,"stream":`+stream+`,"messages":[{"role":"user","content":"hi"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		ended := make(chan error, 1)
+		go func() {
+			res, err := http.DefaultClient.Do(req)
+			if err == nil {
+				_, err = bufio.NewReader(res.Body).ReadString('\n')
+				res.Body.Close()
+			}
+			cancel()
+			ended <- err
+		}()
+		waitFor(t, func() bool { return s.cores[0].busy() == 1 || ctx.Err() != nil })
+		if stream == "false" {
+			cancel()
+		}
+		<-ended
+		waitFor(t, func() bool { return s.cores[0].busy() == 0 })
+	}
+	if st := s.cores[0].eng.Stats(); st.Aborted != 2 || st.UsedBlocks != 0 {
+		t.Errorf("%d aborted and %d blocks held, want 2 and 0", st.Aborted, st.UsedBlocks)
+	}
+}
+
+// waitFor polls until ok is true.
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain for 10 s")
+		}
+	}
+}
