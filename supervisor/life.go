@@ -96,6 +96,7 @@ func (r *replica) spawn(l *life, path string, spec Spec) error {
 		read.Close()
 		return fmt.Errorf("the engine cannot be started: %w", err)
 	}
+	r.sup.count.starts.WithLabelValues(r.id.Model).Inc()
 	l.record.PID = cmd.Process.Pid
 	// It cannot have been reaped yet, so that its entry is there even if it has ended.
 	if p, err := readProcess(cmd.Process.Pid); err == nil {

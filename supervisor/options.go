@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	StallTimeout time.Duration
 	// Hooks are called from the replicas' goroutines.
 	Hooks Hooks
+	// Registerer takes the supervisor's metrics; nil keeps none.
+	Registerer prometheus.Registerer
 	// Logger takes what happens to engines; the engines' own lines go to files.
 	Logger zerolog.Logger
 	// Timing is for tests; the zero value is right for engines.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -149,8 +150,7 @@ func (r *replica) run() {
 		}
 		e := r.live(w)
 		if e.asked || r.changed(w) {
-			r.policy.forget()
-			r.update(func(s *Status) { s.Restarts = 0 })
+			r.forgive()
 			continue
 		}
 		r.settle(w, e)
@@ -241,6 +241,7 @@ func (r *replica) conclude(l *life, e *ending) {
 
 // settle decides what follows a failure, and waits for the next start or a new wish.
 func (r *replica) settle(w wish, e ending) {
+	r.sup.count.failures.WithLabelValues(r.id.Model, strconv.FormatBool(e.wasReady)).Inc()
 	v := r.policy.ended(e, time.Now())
 	var next <-chan time.Time
 	if v.again {
@@ -263,10 +264,18 @@ func (r *replica) settle(w wish, e ending) {
 			return
 		case <-r.wake:
 			if r.changed(w) {
-				r.policy.forget()
+				r.forgive()
 				return
 			}
 		}
+	}
+}
+
+// forgive begins a new budget: a person acted, or the engine has run well for long.
+func (r *replica) forgive() {
+	r.policy.forget()
+	if r.current().Restarts != 0 {
+		r.update(func(s *Status) { s.Restarts = 0 })
 	}
 }
 

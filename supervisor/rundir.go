@@ -128,6 +128,7 @@ func (d *runDir) endLeftover(file string, opts Options) error {
 		return nil
 	}
 	if rec.Boot == d.boot {
+		// os/exec does not know them, so that their exit status is ours to take.
 		f := newFamily(rec.PID, rec.Start, rec.Token)
 		left, err := f.members()
 		if err == nil && len(left) > 0 {

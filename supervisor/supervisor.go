@@ -23,6 +23,7 @@ type Supervisor struct {
 	ports  *ports
 	cards  *cards
 	run    *runDir
+	count  metrics
 
 	// hurry ends when nobody waits for a graceful stop any more.
 	hurry    context.Context
@@ -63,6 +64,7 @@ func New(opts Options) (*Supervisor, error) {
 		ports:    newPorts(opts.PortBase),
 		cards:    newCards(),
 		run:      run,
+		count:    newMetrics(opts.Registerer),
 		replicas: map[ReplicaID]*replica{},
 		books:    map[ReplicaID]*logbook{},
 		left:     make(chan struct{}),

@@ -60,8 +60,14 @@ func (l *life) over(e ending) ending {
 // the figures never changes the state: it shows in their age.
 func (r *replica) judge(l *life, a answer) (dead bool) {
 	now := time.Now()
-	if a.ready && l.readyAt.IsZero() {
+	switch {
+	case l.readyAt.IsZero() && a.ready:
 		l.readyAt = now
+		if l.family != nil {
+			r.sup.count.seconds.WithLabelValues(r.id.Model).Observe(now.Sub(l.began).Seconds())
+		}
+	case !l.readyAt.IsZero() && now.Sub(l.readyAt) >= r.sup.opts.Timing.Stable:
+		r.forgive()
 	}
 	switch {
 	case a.health == nil:

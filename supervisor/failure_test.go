@@ -1,0 +1,216 @@
+package supervisor_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/lmwarden/lmwarden/supervisor"
+)
+
+func TestKilledRootTakesItsChildrenAlong(t *testing.T) {
+	for _, kind := range []string{"session", "wipe"} {
+		t.Run(kind, func(t *testing.T) {
+			b := newBox(t)
+			b.Apply([]supervisor.Spec{b.spec(first, "-children", kind)})
+			root := b.untilState(first, supervisor.Ready)
+			child := b.childOf(first)
+			if !alive(child) {
+				t.Fatal("the child does not run")
+			}
+			// The census has seen the tree by the time the engine has been ready a while.
+			for range 12 {
+				b.untilState(first, supervisor.Ready)
+			}
+			if err := syscall.Kill(root.PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			next := b.until("its successor", func(s supervisor.Status) bool { return s.Incarnation == 2 && s.PID != 0 })
+			if alive(child) {
+				t.Error("the successor was started while a child still ran")
+			}
+			if next.LastExit != 128+9 {
+				t.Errorf("last exit %d, want 137", next.LastExit)
+			}
+			again := b.untilState(first, supervisor.Ready)
+			if again.Port != root.Port {
+				t.Errorf("port %d, want %d again", again.Port, root.Port)
+			}
+			if got := b.happened(); !strings.HasPrefix(got, "starting ready stopping drain stopping backoff starting") {
+				t.Errorf("happened: %s", got)
+			}
+		})
+	}
+}
+
+func TestDeadEngineIsReplaced(t *testing.T) {
+	b := newBox(t)
+	b.Apply([]supervisor.Spec{b.spec(first)})
+	got := b.untilState(first, supervisor.Ready)
+	resp, err := http.Post(got.URL+"/sick", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	suspect := b.untilState(first, supervisor.Suspect)
+	if !strings.Contains(suspect.Message, "503") || suspect.PID != got.PID {
+		t.Errorf("suspect: %+v", suspect)
+	}
+	failed := b.untilState(first, supervisor.Backoff)
+	if !strings.Contains(failed.Message, "refused every health probe") || failed.NextStart.IsZero() {
+		t.Errorf("backoff: %+v", failed)
+	}
+	b.untilState(first, supervisor.Ready)
+}
+
+func TestFailedStartsEndAtTheBudget(t *testing.T) {
+	b := newBox(t)
+	b.Apply([]supervisor.Spec{b.spec(first, "-say", "Traceback|ValueError: the first thing|EngineCore failed to start.", "-exit", "3")})
+	got := b.untilState(first, supervisor.Failed)
+	for _, part := range []string{"code 3", "ValueError: the first thing", "3 starts in a row", "“EngineCore failed to start.”"} {
+		if !strings.Contains(got.Message, part) {
+			t.Errorf("message %q lacks %q", got.Message, part)
+		}
+	}
+	if got.Incarnation != 3 || got.LastExit != 3 || got.Restarts != 3 {
+		t.Errorf("status: %+v", got)
+	}
+	if err := b.Restart(first); err != nil {
+		t.Fatal(err)
+	}
+	again := b.until("the end of the next budget", func(s supervisor.Status) bool { return s.State == supervisor.Failed && s.Incarnation > 3 })
+	if again.Incarnation != 6 || again.Restarts != 3 {
+		t.Errorf("after a restart by hand: %+v", again)
+	}
+}
+
+func TestWrongSettingsAreNotTriedAgain(t *testing.T) {
+	b := newBox(t)
+	b.Apply([]supervisor.Spec{b.spec(first, "-say", "vllm: error: unrecognized arguments: --nonsense", "-exit", "2")})
+	got := b.untilState(first, supervisor.Failed)
+	if got.Incarnation != 1 || !strings.Contains(got.Message, "--nonsense") || !strings.Contains(got.Message, "needs a person") {
+		t.Errorf("status: %+v", got)
+	}
+}
+
+func TestMissingCommand(t *testing.T) {
+	b := newBox(t, func(o *supervisor.Options) { o.Command = []string{"/nowhere/vllm"} })
+	b.Apply([]supervisor.Spec{b.spec(first)})
+	got := b.untilState(first, supervisor.Failed)
+	if !strings.Contains(got.Message, `"/nowhere/vllm"`) || !strings.Contains(got.Message, "install vLLM") {
+		t.Errorf("message: %s", got.Message)
+	}
+}
+
+func TestTakenPorts(t *testing.T) {
+	t.Run("held by a stranger", func(t *testing.T) {
+		b := newBox(t)
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", b.opts.PortBase))
+		if err != nil {
+			t.Skip("the port was taken by another test")
+		}
+		defer l.Close()
+		b.Apply([]supervisor.Spec{b.spec(first)})
+		if got := b.untilState(first, supervisor.Ready); got.Port == b.opts.PortBase {
+			t.Errorf("port %d", got.Port)
+		}
+	})
+	t.Run("lost in a race", func(t *testing.T) {
+		b := newBox(t)
+		lost := filepath.Join(t.TempDir(), "port")
+		b.Apply([]supervisor.Spec{b.spec(first, "-addr-in-use", lost)})
+		got := b.untilState(first, supervisor.Ready)
+		text, err := os.ReadFile(lost)
+		if err != nil || string(text) == strconv.Itoa(got.Port) || got.Incarnation != 2 {
+			t.Errorf("the port %s was lost (%v); status %+v", text, err, got)
+		}
+	})
+}
+
+func TestStalledStartIsReported(t *testing.T) {
+	b := newBox(t, func(o *supervisor.Options) { o.StallTimeout = 5 * fast.probe })
+	b.Apply([]supervisor.Spec{b.spec(first, "-hang", "-say", "Starting to load model X...|waiting for a friend")})
+	got := b.until("a stall", func(s supervisor.Status) bool { return strings.Contains(s.Message, "stands still") })
+	if got.State != supervisor.Starting || got.LastLine != "waiting for a friend" || got.Phase != "loading weights" || !alive(got.PID) {
+		t.Errorf("status: %+v", got)
+	}
+}
+
+func TestEnginesOfAKilledDaemonAreEnded(t *testing.T) {
+	dir, base := t.TempDir(), freeBase(t)
+	daemon := exec.CommandContext(t.Context(), os.Args[0], "daemon", dir, strconv.Itoa(base))
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon.Stderr = os.Stderr
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var root, child int
+	if _, err := fmt.Fscan(out, &root, &child); err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Wait() // it was killed
+	if !alive(root) || !alive(child) {
+		t.Fatal("the engine died with its daemon; the test shows nothing")
+	}
+	b := newBox(t, func(o *supervisor.Options) { o.DataDir, o.PortBase = dir, base })
+	if alive(root) || alive(child) {
+		t.Error("an engine of the killed daemon still runs")
+	}
+	b.Apply([]supervisor.Spec{b.spec(first)})
+	if got := b.untilState(first, supervisor.Ready); got.Incarnation != 2 || got.Port != base {
+		t.Errorf("status: %+v", got)
+	}
+}
+
+func daemon(dir, base string) int {
+	ready := make(chan supervisor.Status, 1)
+	port, _ := strconv.Atoi(base)
+	s, err := supervisor.New(supervisor.Options{
+		Command: []string{os.Args[0]}, DataDir: dir, PortBase: port, Logger: zerolog.Nop(),
+		Timing: supervisor.Timing{StartProbe: fast.probe},
+		Hooks: supervisor.Hooks{Changed: func(s supervisor.Status) {
+			if s.State == supervisor.Ready {
+				select {
+				case ready <- s:
+				default:
+				}
+			}
+		}},
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	s.Apply([]supervisor.Spec{{ID: first, ServedModel: "m", Args: []string{"serve", "-children", "session"}, Env: map[string]string{"BOX": dir}}})
+	root := (<-ready).PID
+	err = s.Logs(context.Background(), first, supervisor.LogQuery{Tail: 100}, func(lines []supervisor.LogLine) error {
+		for _, l := range lines {
+			if n, ok := strings.CutPrefix(l.Text, "child "); ok {
+				fmt.Println(root, n)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	select {}
+}
