@@ -1,0 +1,425 @@
+package vllmd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a running program with its log.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	url   string
+	mu    sync.Mutex
+	lines []string
+	fresh chan struct{} // told of new lines
+	done  chan struct{} // closed when the process has ended
+}
+
+// freePort asks the kernel for a port that nobody uses.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// launch starts the program in its own process group. Whatever happens, nothing of the
+// group is left when the test ends.
+func launch(t *testing.T, env string, flags ...string) *process {
+	t.Helper()
+	port := freePort(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{
+		t: t, url: fmt.Sprintf("http://127.0.0.1:%d", port),
+		fresh: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	args := append([]string{"serve", "org/tiny", "--served-model-name", "tiny", "--host", "127.0.0.1", "--port", strconv.Itoa(port), "--max-model-len", "8192"}, flags...)
+	p.cmd = exec.Command(exe, args...)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "LMWARDEN_SIM_START=100ms")
+	p.cmd.Env = append(p.cmd.Env, strings.Fields(env)...)
+	p.cmd.Stdout, p.cmd.Stderr = write, write
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	go func() {
+		for s := bufio.NewScanner(read); s.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, s.Text())
+			p.mu.Unlock()
+			select {
+			case p.fresh <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	go func() {
+		_ = p.cmd.Wait() // the exit code is read from ProcessState
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.done
+		read.Close()
+	})
+	return p
+}
+
+// log returns what was written so far.
+func (p *process) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+// expect waits for a line with that text.
+func (p *process) expect(text string) {
+	p.t.Helper()
+	limit := time.After(20 * time.Second)
+	for !strings.Contains(p.log(), text) {
+		select {
+		case <-p.fresh:
+		case <-limit:
+			p.t.Fatalf("the log never says %q:\n%s", text, p.log())
+		}
+	}
+}
+
+// exit waits for the end and returns the exit code and the time that it took.
+func (p *process) exit() (code int, took time.Duration) {
+	p.t.Helper()
+	begun := time.Now()
+	select {
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+		p.t.Fatalf("the process does not end:\n%s", p.log())
+	}
+	return p.cmd.ProcessState.ExitCode(), time.Since(begun)
+}
+
+func (p *process) signal(sig os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// enginePID returns the process id of the engine core, from the log.
+func (p *process) enginePID() int {
+	p.t.Helper()
+	_, rest, ok := strings.Cut(p.log(), "(EngineCore pid=")
+	digits, _, _ := strings.Cut(rest, ")")
+	pid, err := strconv.Atoi(digits)
+	if !ok || err != nil {
+		p.t.Fatalf("the log names no engine core:\n%s", p.log())
+	}
+	return pid
+}
+
+// title returns the first argument of a process.
+func title(pid int) string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(raw), "\x00")
+	return first
+}
+
+// stream opens an endless answer and returns a reader of it after its first event.
+func (p *process) stream(ctx context.Context, tokens int) *bufio.Reader {
+	p.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/chat/completions",
+		strings.NewReader(fmt.Sprintf(`{"model":"tiny","stream":true,"ignore_eos":true,"max_tokens":%d,"messages":[{"role":"user","content":"hi"}]}`, tokens)))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { res.Body.Close() })
+	r := bufio.NewReader(res.Body)
+	if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: ") {
+		p.t.Fatalf("the stream begins with %q, %v", line, err)
+	}
+	return r
+}
+
+const ready = "Application startup complete."
+
+// TestLife follows one process from its start to SIGTERM.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "LMWARDEN_SIM_START=1s")
+	p.expect("non-default args")
+	if _, err := http.Get(p.url + "/health"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("before it is ready, /health gave %v; want a refused connection", err)
+	}
+	p.expect(ready)
+	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
+		t.Errorf("/health is %d", res.StatusCode)
+	}
+	last := 0
+	for _, mark := range []string{
+		"Resolved architecture:", "Using max model len 8192", "Initializing a V1 LLM engine (v0.32.0)", "Starting to load model",
+		"Loading safetensors checkpoint shards:", "Loading weights took", "Model loading took", "GPU KV cache size: 46,048 tokens, Maximum concurrency for 8,192 tokens per request: 5.62x",
+		"init engine (profile", "Starting vLLM server on http://127.0.0.1:", "Available routes are:", "Started server process", ready,
+	} {
+		at := strings.Index(p.log(), mark)
+		if at < last {
+			t.Errorf("%q is at %d of the log, before what should precede it", mark, at)
+		}
+		last = at
+	}
+	core := p.enginePID()
+	if got := title(core); got != "VLLM::EngineCore" {
+		t.Errorf("the engine's process is titled %q", got)
+	}
+	p.signal(syscall.SIGTERM)
+	if code, took := p.exit(); code != 0 || took > 3*time.Second {
+		t.Errorf("SIGTERM ended it with %d after %s; want 0 in 3 s", code, took)
+	}
+	if got := title(core); got != "" {
+		t.Errorf("%s is still there", got)
+	}
+}
+
+// TestTermUnderStream checks that without a budget SIGTERM kills the engine at once and
+// the process then waits for its open connection, which gets neither data nor an end.
+func TestTermUnderStream(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "")
+	p.expect(ready)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := p.stream(ctx, 8000)
+	core := p.enginePID()
+	p.signal(syscall.SIGTERM)
+	p.expect("INFO:     Shutting down")
+	if got := title(core); got != "" {
+		t.Errorf("%s is still there", got)
+	}
+	silent := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, r)
+		silent <- err
+	}()
+	select {
+	case err := <-silent:
+		t.Errorf("the stream ended with %v; it should hang", err)
+	case <-p.done:
+		t.Error("the process ended under its open stream; it should hang")
+	case <-time.After(500 * time.Millisecond):
+	}
+	cancel()
+	if code, _ := p.exit(); code != 0 {
+		t.Errorf("it ended with %d after its client had gone, want 0", code)
+	}
+}
+
+// TestDrain checks that with a budget a stream ends well, while new requests fail and
+// /health stays 200.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "", "--shutdown-timeout=20")
+	p.expect(ready)
+	r := p.stream(t.Context(), 60)
+	p.signal(syscall.SIGTERM)
+	p.expect("mode=drain timeout=20s")
+	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
+		t.Errorf("/health is %d while it drains", res.StatusCode)
+	}
+	if res, body := send(t, http.MethodPost, p.url+"/v1/completions", `{"model":"tiny","prompt":"hi"}`); res.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "cannot schedule new futures after shutdown") {
+		t.Errorf("a new request gave %d %s", res.StatusCode, body)
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
+		t.Errorf("the stream ended with %v and %q", err, rest[max(0, len(rest)-80):])
+	}
+	if code, _ := p.exit(); code != 0 {
+		t.Errorf("it ended with %d, want 0", code)
+	}
+}
+
+// TestKillServer checks that the engine core outlives its killed parent, and that the
+// port is free then.
+func TestKillServer(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "", "-tp", "2")
+	p.expect(ready)
+	core := p.enginePID()
+	p.signal(syscall.SIGKILL)
+	p.exit()
+	if _, err := http.Get(p.url + "/health"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("the port of the killed server gave %v", err)
+	}
+	if got := title(core); got != "VLLM::EngineCore" {
+		t.Errorf("the engine core is %q after its parent was killed, want it alive", got)
+	}
+	if err := syscall.Kill(core, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	// Its workers see their engine core go.
+	p.expect("Parent process exited, terminating worker queues")
+}
+
+// TestKillEngine checks that a server whose engine core dies says so and ends.
+func TestKillEngine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		dp, code int
+	}{{1, 0}, {2, 1}} {
+		p := launch(t, "", "-dp", strconv.Itoa(c.dp))
+		p.expect(ready)
+		_, rest, _ := strings.Cut(p.log(), "(EngineCore")
+		_, rest, _ = strings.Cut(rest, "pid=")
+		digits, _, _ := strings.Cut(rest, ")")
+		core, err := strconv.Atoi(digits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(core, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		p.expect("died unexpectedly")
+		if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("dp %d: /health is %d, want 503", c.dp, res.StatusCode)
+		}
+		if res, body := send(t, http.MethodPost, p.url+"/v1/completions", `{"model":"tiny","prompt":"hi"}`); res.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "EngineCore encountered an issue") {
+			t.Errorf("dp %d: a request gave %d %s", c.dp, res.StatusCode, body)
+		}
+		if code, took := p.exit(); code != c.code || took > 5*time.Second {
+			t.Errorf("dp %d: it ended with %d after %s, want %d within 5 s", c.dp, code, took, c.code)
+		}
+	}
+}
+
+// TestBadStarts checks exit codes and last lines of starts that fail.
+func TestBadStarts(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	for _, c := range []struct {
+		flags, env, text string
+		code             int
+	}{
+		{"--no-such-flag", "", "vllm serve: error: unrecognized arguments: --no-such-flag", 2},
+		{"--port " + taken, "", "[Errno 98] Address already in use", 1},
+		{"--gpu-memory-utilization 0.1", "", "No available memory for the cache blocks", 1},
+		{"", "LMWARDEN_SIM_SPEED=x", "LMWARDEN_SIM_SPEED", 2},
+		{"", "LMWARDEN_SIM_FAULT=die=3", ready, 3},
+	} {
+		p := launch(t, c.env, strings.Fields(c.flags)...)
+		p.expect(c.text)
+		if code, _ := p.exit(); code != c.code {
+			t.Errorf("%s%s: exit code %d, want %d", c.flags, c.env, code, c.code)
+		}
+	}
+}
+
+// TestStubborn checks the faults that concern a process's end, and refused connections.
+func TestStubborn(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "LMWARDEN_SIM_FAULT=ignore-term,orphan")
+	p.expect(ready)
+	p.signal(syscall.SIGTERM)
+	// The signal is handled before a later request is: both pass the kernel in order.
+	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
+		t.Errorf("/health is %d after an ignored SIGTERM", res.StatusCode)
+	}
+	post(t, p.url+"/sim/fault", `{"fault":"refuse=300ms"}`)
+	http.DefaultClient.CloseIdleConnections()
+	if _, err := http.Get(p.url + "/health"); err == nil {
+		t.Error("a connection was accepted that should be refused")
+	}
+	waitFor(t, func() bool {
+		res, err := http.Get(p.url + "/health")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return true
+	})
+	p.signal(syscall.SIGTERM)
+	if code, _ := p.exit(); code != 0 {
+		t.Errorf("it ended with %d once SIGTERM counted again", code)
+	}
+	if left := groupOf(t, p.cmd.Process.Pid); len(left) != 1 || left[0] != "VLLM::Worker_orphan" {
+		t.Errorf("left behind are %v, want the orphan", left)
+	}
+}
+
+// groupOf lists the titles of the living processes of a group.
+func groupOf(t *testing.T, pgid int) []string {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var titles []string
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if g, err := syscall.Getpgid(pid); err == nil && g == pgid {
+			if name := title(pid); name != "" { // a zombie has none
+				titles = append(titles, name)
+			}
+		}
+	}
+	return titles
+}
+
+// TestKeepAlive checks that an idle connection is closed after five seconds.
+func TestKeepAlive(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "")
+	p.expect(ready)
+	c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	answer, err := io.ReadAll(c)
+	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK") {
+		t.Fatalf("answered %q, %v", answer, err)
+	}
+	if took := time.Since(begun); took < 4500*time.Millisecond || took > 6500*time.Millisecond {
+		t.Errorf("the connection was closed after %s, want 5 s", took)
+	}
+}
