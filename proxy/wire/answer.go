@@ -32,7 +32,7 @@ func (a *Answer) Digests() []Digest {
 	if len(a.blocks) == 0 {
 		return a.items
 	}
-	c := canonPool.Get().(*canon)
+	c := newCanon()
 	defer canonPool.Put(c)
 	c.begin(roleAssistant)
 	for _, b := range a.blocks {
@@ -52,7 +52,7 @@ func (a *Answer) Digests() []Digest {
 
 // Read takes a whole answer.
 func (a *Answer) Read(api API, body []byte) {
-	c := canonPool.Get().(*canon)
+	c := newCanon()
 	defer canonPool.Put(c)
 	switch api {
 	case APIChat:
@@ -98,7 +98,7 @@ func (a *Answer) event(api API, e *event) {
 		a.messageEvent(e)
 	case APIResponses:
 		if t := typeOf(e); t == "response.completed" || t == "response.incomplete" {
-			c := canonPool.Get().(*canon)
+			c := newCanon()
 			defer canonPool.Put(c)
 			response, _ := member(e.data, "response")
 			a.output(c, response)

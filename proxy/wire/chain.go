@@ -56,7 +56,7 @@ func link(prev uint64, d Digest) uint64 {
 // model the one that serves. The hashes are appended to dst[:0]. Surfaces without
 // messages have an empty chain, as has a request that continues a stored answer.
 func BuildChain(dst []uint64, api API, s *Scan, tenant, model string) Chain {
-	c := canonPool.Get().(*canon)
+	c := newCanon()
 	defer canonPool.Put(c)
 	seed := Hash(tenant, model, "chain")
 	c.links = dst[:0]
@@ -75,7 +75,7 @@ func BuildChain(dst []uint64, api API, s *Scan, tenant, model string) Chain {
 // engine shares nothing across salts. It is 0 when there is neither tools nor
 // system text.
 func SharedHash(api API, s *Scan) uint64 {
-	c := canonPool.Get().(*canon)
+	c := newCanon()
 	defer canonPool.Put(c)
 	c.h.Reset()
 	c.dirty = false
@@ -112,7 +112,16 @@ type canon struct {
 	first int
 }
 
-var canonPool = sync.Pool{New: func() any { return &canon{h: sha256.New()} }}
+// canonPool keeps the room that canons decode into.
+var canonPool sync.Pool
+
+// newCanon takes a canon out of the pool; give it back with canonPool.Put.
+func newCanon() *canon {
+	if c, ok := canonPool.Get().(*canon); ok {
+		return c
+	}
+	return &canon{h: sha256.New()}
+}
 
 // sum returns the digest of what was written since the last Reset.
 func (c *canon) sum() (d Digest) {

@@ -166,13 +166,13 @@ func skipValue(b []byte, i int) int {
 	if i >= len(b) {
 		return -1 - i
 	}
-	switch c := b[i]; {
-	case c == '"':
+	switch b[i] {
+	case '"':
 		if end := skipString(b, i); end > 0 {
 			return end
 		}
 		return -1 - len(b)
-	case c == '{' || c == '[':
+	case '{', '[':
 		return skipContainer(b, i)
 	}
 	return skipScalar(b, i)
