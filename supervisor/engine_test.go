@@ -38,6 +38,7 @@ type script struct {
 	children   string // "session" for a child in a session of its own, "wipe" without our environment too
 	deaf       bool   // ignores SIGTERM
 	hang       bool   // never listens
+	blind      bool   // has no metrics
 	mute       bool   // healthy, but answers no request
 	sleeper    bool   // is such a child
 	envFile    string // where to write the environment
@@ -55,6 +56,7 @@ func engine(args []string) int {
 	set.BoolVar(&s.deaf, "deaf", false, "")
 	set.BoolVar(&s.hang, "hang", false, "")
 	set.BoolVar(&s.mute, "mute", false, "")
+	set.BoolVar(&s.blind, "blind", false, "")
 	set.BoolVar(&s.sleeper, "sleeper", false, "")
 	set.StringVar(&s.envFile, "env-file", "", "")
 	set.StringVar(&s.addrInUse, "addr-in-use", "", "")
@@ -134,6 +136,10 @@ func (s script) handler() http.Handler {
 		fmt.Fprint(w, `{"data":[{"id":"m","max_model_len":4096}]}`)
 	})
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		if s.blind {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
 		fmt.Fprintln(w, `vllm:num_requests_running{engine="0"} 2.0`)
 		fmt.Fprintln(w, `vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0`)
 	})

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/lmwarden/lmwarden/supervisor"
@@ -75,7 +76,8 @@ func TestDeadEngineIsReplaced(t *testing.T) {
 }
 
 func TestFailedStartsEndAtTheBudget(t *testing.T) {
-	b := newBox(t)
+	reg := prometheus.NewRegistry()
+	b := newBox(t, func(o *supervisor.Options) { o.Registerer = reg })
 	b.Apply([]supervisor.Spec{b.spec(first, "-say", "Traceback|ValueError: the first thing|EngineCore failed to start.", "-exit", "3")})
 	got := b.untilState(first, supervisor.Failed)
 	for _, part := range []string{"code 3", "ValueError: the first thing", "3 starts in a row", "“EngineCore failed to start.”"} {
@@ -85,6 +87,17 @@ func TestFailedStartsEndAtTheBudget(t *testing.T) {
 	}
 	if got.Incarnation != 3 || got.LastExit != 3 || got.Restarts != 3 {
 		t.Errorf("status: %+v", got)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, f := range families {
+		counted[f.GetName()] = f.GetMetric()[0].GetCounter().GetValue()
+	}
+	if counted["lmwarden_engine_starts_total"] != 3 || counted["lmwarden_engine_failures_total"] != 3 {
+		t.Errorf("counted %v", counted)
 	}
 	if err := b.Restart(first); err != nil {
 		t.Fatal(err)

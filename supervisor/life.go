@@ -134,6 +134,7 @@ func (r *replica) finish(l *life) {
 			}
 			r.update(func(s *Status) { s.Message = capital(err.Error()) + ". It is tried again until they are gone." })
 			r.log.Error().Err(err).Msg("an engine does not end")
+			time.Sleep(time.Second) // whatever the error is, it must not make us spin
 		}
 		<-l.exited
 		// Nobody holds the other end any more; a stranger who inherited it must not

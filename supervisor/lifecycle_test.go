@@ -44,6 +44,20 @@ func TestHealthWithoutATokenIsNotReady(t *testing.T) {
 	}
 }
 
+func TestMissingMetricsChangeNothing(t *testing.T) {
+	b := newBox(t)
+	b.Apply([]supervisor.Spec{b.spec(first, "-blind", "-say", "GPU KV cache size: 36,864 tokens")})
+	for range 10 {
+		got := b.untilState(first, supervisor.Ready)
+		if e := got.Engine; !e.At.IsZero() || e.Running != nil || e.Version != "0.32.0" || *e.CapacityTokens != 36864 {
+			t.Fatalf("figures: %+v", e)
+		}
+	}
+	if got, want := b.happened(), "starting ready"; got != want {
+		t.Errorf("happened: %s; want %s", got, want)
+	}
+}
+
 func TestApplyIsDeclarative(t *testing.T) {
 	b := newBox(t)
 	second := supervisor.ReplicaID{Model: "m", Index: 1}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lmwarden/lmwarden/supervisor/vllm"
 )
 
 // watch waits for the end of a life: the root exits, the engine is dead although it
@@ -90,15 +92,22 @@ func (r *replica) judge(l *life, a answer) (dead bool) {
 		case l.family == nil:
 			s.Message = fmt.Sprintf("It does not answer: %v. Start it, or correct its address.", a.health)
 		}
-		if !a.figures.At.IsZero() {
-			old := s.Engine
-			if l.pump != nil {
-				old = l.pump.heard().facts.Merge(old)
-			}
-			s.Engine = a.figures.Merge(old)
-		}
+		s.Engine = l.combine(a.figures, s.Engine)
 	})
 	return false
+}
+
+// combine takes the new figures, or when there are none keeps the old ones, and adds
+// what only earlier readings and the log have told.
+func (l *life) combine(now, old vllm.Figures) vllm.Figures {
+	if now.At.IsZero() {
+		now, old = old, now
+	}
+	now = now.Merge(old)
+	if l.pump != nil {
+		now = now.Merge(l.pump.heard().facts)
+	}
+	return now
 }
 
 // follow takes over what the log says, and reports a start that stands still.
