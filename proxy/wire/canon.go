@@ -181,12 +181,8 @@ func (c *canon) call(obj []byte, arguments string) {
 	}
 	name, _ := member(obj, "name")
 	args, _ := member(obj, arguments)
-	c.toolCall(bytes.Trim(name, `"`), args)
-}
-
-// toolCall hashes the name and the arguments of a call.
-func (c *canon) toolCall(name, args []byte) {
-	c.put('n', name)
+	c.buf = appendUnescaped(c.buf[:0], bytes.Trim(name, `"`))
+	c.put('n', c.buf)
 	if len(args) > 0 && args[0] == '"' {
 		c.args = appendUnescaped(c.args[:0], args[1:len(args)-1])
 		args = c.args

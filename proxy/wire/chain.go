@@ -15,7 +15,8 @@ const maxChain = 4096
 // Chain is the message-hash chain of one request: one hash per message, each over
 // all before it, the tenant and the model. It tells the conversations of clients
 // that send no id: a later request of the same conversation has this request's last
-// hash, or the one after the answer, among its own.
+// hash, or the one after the answer, among its own. Requests with different cache
+// salts have nothing in common.
 //
 // What clients change between turns is left out: Claude Code's attribution block,
 // blocks that are only a <system-reminder>, cache_control, ids, and reasoning. White
@@ -61,6 +62,11 @@ func BuildChain(dst []uint64, api API, s *Scan, tenant, model string) Chain {
 	seed := Hash(tenant, model, "chain")
 	c.links = dst[:0]
 	c.last, c.first = binary.LittleEndian.Uint64(seed[:]), -1
+	if salt := s.Raw(FieldCacheSalt); salt != nil {
+		c.begin(nil)
+		c.raw('s', salt) // an engine shares nothing across salts
+		c.last = link(c.last, c.sum())
+	}
 	c.request(api, s)
 	out := Chain{Hashes: c.links, First: c.first}
 	if c.first < 0 {

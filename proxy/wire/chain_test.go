@@ -72,12 +72,36 @@ func TestChainKeepsApart(t *testing.T) {
 	if BuildChain(nil, APIChat, s, "tenant", "m2").last() == base || BuildChain(nil, APIChat, s, "t2", "m").last() == base {
 		t.Error("tenant and model do not matter")
 	}
+	salted := func(salt string) Chain {
+		return chainOf(t, APIChat, `{"cache_salt":"`+salt+`",`+chat(helper, hiUser)[1:])
+	}
+	if a, b := salted("a"), salted("b"); a.last() == base || a.Hashes[0] == b.Hashes[0] || a.last() != salted("a").last() {
+		t.Errorf("salts: %x, %x", a.Hashes, b.Hashes)
+	}
 	seen := map[uint64]bool{}
 	for i := range 50 { // 50 sessions of one application with the same long system text
 		seen[chainOf(t, APIChat, chat(long, fmt.Sprintf(`{"role":"user","content":"task %d"}`, i))).last()] = true
 	}
 	if len(seen) != 50 {
 		t.Errorf("50 sessions have %d hashes", len(seen))
+	}
+}
+
+// TestChainOfASharedBeginning is a client that puts one environment block and one
+// canned answer before every conversation of a project: what two conversations
+// share must not be the end of either.
+func TestChainOfASharedBeginning(t *testing.T) {
+	env := `{"role":"user","content":"This is the environment: linux, /src"}`
+	canned := `{"role":"assistant","content":"Got it. Thanks for the context!"}`
+	a, b := chainOf(t, APIChat, chat(helper, env, canned, hiUser)), chainOf(t, APIChat, chat(helper, env, canned, more))
+	if !slices.Equal(a.Hashes[:3], b.Hashes[:3]) || slices.Contains(b.Hashes, a.last()) {
+		t.Errorf("%x, %x", a.Hashes, b.Hashes)
+	}
+	claude := func(prompt string) string {
+		return chat(`{"role":"user","content":[{"type":"text","text":"<system-reminder>CLAUDE.md: be brief</system-reminder>"},{"type":"text","text":"` + prompt + `"}]}`)
+	}
+	if chainOf(t, APIMessages, claude("fix a")).last() == chainOf(t, APIMessages, claude("fix b")).last() {
+		t.Error("a shared reminder makes one conversation of two")
 	}
 }
 
