@@ -2,27 +2,23 @@ package vllmd
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
 // words that answers are made of. Each with a space before it is one token, so that an
 // answer sent back in the next turn has the tokens with which it was generated.
-var words = strings.Fields(`
+var words = shortWords(`
 	the a file is in test line code now run done next check fix build state cache
-	block step first last then each when with from into over under after before new
+	block step first last then each when with from into over under after new
 	old same other more less read write call send wait hold keep move find show list
 	store point value count size time rate load path name type field error case loop
-	list map set key node tree graph edge root leaf left right start stop end open
+	set map key node tree graph edge root leaf left right start stop end open
 	close lock free used full empty part whole one two three four five six seven`)
 
-func init() {
-	kept := words[:0]
-	for _, w := range words {
-		if len(w) < longestToken {
-			kept = append(kept, w)
-		}
-	}
-	words = kept
+// shortWords keeps the words that are one token with their space.
+func shortWords(text string) []string {
+	return slices.DeleteFunc(strings.Fields(text), func(w string) bool { return len(w) >= longestToken })
 }
 
 // Answers that end by themselves have at least shortestAnswer tokens and at most

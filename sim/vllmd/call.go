@@ -81,8 +81,9 @@ type call struct {
 	answer       answer
 	request      engine.Request
 	fingerprint  string
-	cached       int // prompt tokens found in the cache, known from the first token on
-	cacheable    int // prompt tokens in blocks that can be found again
+	modelJSON    []byte // model as a JSON string
+	cached       int    // prompt tokens found in the cache, known from the first token on
+	cacheable    int    // prompt tokens in blocks that can be found again
 }
 
 // newCall checks what is common to all APIs. field is the name of the one that
@@ -121,6 +122,7 @@ func (s *server) newCall(b body, prompt []uint32, limit *int, fallback int, fiel
 	c := &call{
 		id:           fmt.Sprintf("%016x", rand.Uint64()),
 		model:        s.opt.served[0],
+		modelJSON:    mustJSON(s.opt.served[0]),
 		created:      time.Now().Unix(),
 		prompt:       prompt,
 		maxTokens:    maxTokens,

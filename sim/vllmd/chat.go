@@ -1,7 +1,6 @@
 package vllmd
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -148,11 +147,7 @@ func (c *call) chunk(prefix, object string) []byte {
 	b = append(b, `","created":`...)
 	b = strconv.AppendInt(b, c.created, 10)
 	b = append(b, `,"model":`...)
-	model, err := json.Marshal(c.model)
-	if err != nil {
-		panic("vllmd: encode a string: " + err.Error()) // cannot happen
-	}
-	b = append(b, model...)
+	b = append(b, c.modelJSON...)
 	return append(b, `,"choices":[`...)
 }
 

@@ -35,7 +35,7 @@ func startChild(prefix []string, title, role string, stdout io.Writer, leash boo
 	if err != nil {
 		return nil, fmt.Errorf("find the program to start %s: %w", title, err)
 	}
-	cmd := exec.Command(exe)
+	cmd := exec.Command(exe) //nolint:noctx // no context: it outlives its parent
 	cmd.Args = append(append([]string{"VLLM::" + title}, prefix...), role, title)
 	cmd.Args = append(cmd.Args, args...)
 	// A file is inherited. Another writer would need a goroutine of the parent, and the

@@ -11,7 +11,7 @@ import (
 )
 
 // errEngineDead is what vLLM says when its engine core has gone.
-var errEngineDead = errors.New("EngineCore encountered an issue. See stack trace (above) for the root cause.")
+var errEngineDead = errors.New("EngineCore encountered an issue. See stack trace (above) for the root cause.") //nolint:staticcheck // vLLM's own words, with their full stop
 
 // errShutdown is what vLLM says to a request that comes while it drains.
 var errShutdown = errors.New("cannot schedule new futures after shutdown")

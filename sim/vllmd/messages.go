@@ -64,15 +64,14 @@ func (c *call) stopReason() string {
 }
 
 func (messagesFormat) whole(c *call) []byte {
-	model := mustJSON(c.model)
 	return fmt.Appendf(nil, `{"id":"chatcmpl-%s","type":"message","role":"assistant","content":[{"type":"text","text":%s}],"model":%s,"stop_reason":"%s","usage":%s}`,
-		c.id, quote(nil, c.text()), model, c.stopReason(), c.anthropicUsage(c.request.Output))
+		c.id, quote(nil, c.text()), c.modelJSON, c.stopReason(), c.anthropicUsage(c.request.Output))
 }
 
 func (messagesFormat) open(c *call) []byte {
 	return fmt.Appendf(nil, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"chatcmpl-%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":%s,\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}\n\n"+
 		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"\"},\"index\":0}\n\n",
-		c.id, mustJSON(c.model), c.request.Prompt)
+		c.id, c.modelJSON, c.request.Prompt)
 }
 
 func (messagesFormat) token(_ *call, text string, _ int, _ bool) []byte {

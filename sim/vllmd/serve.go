@@ -50,7 +50,7 @@ func readSettings(getenv func(string) string) (settings, error) {
 }
 
 // errNoMemory means that the model leaves no room for the cache.
-var errNoMemory = errors.New("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.")
+var errNoMemory = errors.New("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.") //nolint:staticcheck // vLLM's own words, with their full stop
 
 // plan sizes the engine for the options.
 func plan(o options, p engine.Preset) (engine.Config, error) {

@@ -15,7 +15,6 @@ import (
 // server answers HTTP. It is the part of the process that clients see.
 type server struct {
 	opt         options
-	preset      engine.Preset
 	maxModelLen int
 	cfg         engine.Config
 	cores       []*core

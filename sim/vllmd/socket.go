@@ -63,7 +63,11 @@ func (s *socket) listen() (*net.TCPListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	return l.(*net.TCPListener), nil
+	tcp, ok := l.(*net.TCPListener)
+	if !ok {
+		return nil, fmt.Errorf("listen: the socket became a %T", l)
+	}
+	return tcp, nil
 }
 
 // close gives a port back that nobody listens on.
