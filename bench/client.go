@@ -132,9 +132,7 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 	defer resp.Body.Close() //nolint:errcheck // read to its end or given up
 
 	answer.Decision = resp.Header.Get("x-lmwarden-decision")
-	if n, err := strconv.Atoi(resp.Header.Get("x-lmwarden-replica")); err == nil {
-		answer.Replica = n
-	}
+	answer.Replica = replicaIndex(resp.Header.Get("x-lmwarden-replica"))
 	if resp.StatusCode != http.StatusOK {
 		answer.Duration = time.Since(start)
 		return answer, statusError(resp)
@@ -145,6 +143,15 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 	err = readStream(resp.Body, &answer, start)
 	answer.Duration = time.Since(start)
 	return answer, err
+}
+
+// replicaIndex reads the index out of a replica's name, "qwen3-4b/2", or returns -1.
+func replicaIndex(name string) int {
+	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '/')+1:])
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
 }
 
 // request builds the HTTP request of a turn.

@@ -65,7 +65,7 @@ func TestSend(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-				w.Header().Set("x-lmwarden-replica", "3")
+				w.Header().Set("x-lmwarden-replica", "qwen3-4b/3")
 				w.Header().Set("x-lmwarden-decision", "sticky")
 				io.WriteString(w, test.stream)
 			}))

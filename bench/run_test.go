@@ -48,7 +48,7 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !pause(req.Context(), e.latency) {
 		return nil, req.Context().Err()
 	}
-	header := http.Header{"Content-Type": {"text/event-stream"}, "X-Lmwarden-Replica": {"1"}}
+	header := http.Header{"Content-Type": {"text/event-stream"}, "X-Lmwarden-Replica": {"m/1"}}
 	if e.fail != nil && e.fail(n) {
 		return &http.Response{StatusCode: 503, Header: header, Body: io.NopCloser(strings.NewReader("full"))}, nil
 	}

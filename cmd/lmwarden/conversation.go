@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -131,7 +130,7 @@ func (a *app) printConversations(w io.Writer, conversations []*lmwardenv1.Conver
 		headings = append(headings, "key from", "group", "admitted")
 	}
 	t := a.newTable(headings...)
-	now := time.Now()
+	now := a.now()
 	for _, v := range conversations {
 		kind := "main"
 		if v.GetSubagent() {

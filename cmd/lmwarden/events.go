@@ -79,7 +79,7 @@ func (a *app) printEvents(w io.Writer, events []*lmwardenv1.Event) {
 
 // eventLine is one event on one line.
 func (a *app) eventLine(e *lmwardenv1.Event) string {
-	severity := cell{enumWord(e.GetSeverity()), faint}
+	severity := cell{fmt.Sprintf("%-7s", enumWord(e.GetSeverity())), faint}
 	switch e.GetSeverity() {
 	case lmwardenv1.Severity_SEVERITY_WARNING:
 		severity.style = yellow

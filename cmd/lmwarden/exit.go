@@ -87,6 +87,8 @@ func (a *app) sentence(err error) error {
 	var dial *net.OpError
 	var urlError *url.Error
 	switch {
+	case rpc.Code() == connect.CodeUnimplemented:
+		return fmt.Errorf("what answers at %s does not know this call (%s); is it the admin address of a daemon of this version?", a.addr, rpc.Message())
 	case rpc.IsRemote() && rpc.Message() != "":
 		return &codeError{exitCode(err), errors.New(rpc.Message())}
 	case errors.As(err, &dial) && dial.Op == "dial":
@@ -95,8 +97,6 @@ func (a *app) sentence(err error) error {
 		return &codeError{exitInterrupted, errInterrupted}
 	case errors.As(err, &urlError) && rpc.Code() == connect.CodeUnavailable:
 		return &codeError{exitUnreachable, fmt.Errorf("the daemon at %s broke the call off: %w", a.addr, urlError.Err)}
-	case rpc.Code() == connect.CodeUnimplemented:
-		return fmt.Errorf("what answers at %s does not know this call (%s); is it the admin address of a daemon of this version?", a.addr, rpc.Message())
 	case rpc.Message() == "":
 		return fmt.Errorf("the daemon at %s gave up without a reason (%s); its log says more", a.addr, rpc.Code())
 	default:

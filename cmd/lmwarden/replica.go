@@ -4,7 +4,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -89,7 +88,7 @@ func (a *app) printReplicas(w io.Writer, replicas []*lmwardenv1.Replica) {
 		headings = append(headings, "version", "gpus", "url")
 	}
 	t := a.newTable(headings...)
-	now := time.Now()
+	now := a.now()
 	for _, r := range replicas {
 		row := []any{
 			r.GetModel(), count(r.GetIndex()), stateCell(r.GetState()), age(r.GetSince(), now),

@@ -102,10 +102,10 @@ func (a *app) printRequests(w io.Writer, requests []*lmwardenv1.RequestRecord) {
 			status.style = red
 		}
 		row := []any{
-			clock(r.GetArrived()), r.GetId(), r.GetModel(), index(r.Replica), enumWord(r.GetDecision()), positive(r.GetTurn()), status,
+			clock(r.GetArrived()), r.GetId(), r.GetModel(), index(r.Replica), known(r.GetDecision()), positive(r.GetTurn()), status,
 			took(r.GetFirstToken()), took(r.GetDuration()),
 			optional(r.PromptTokens, tokens[uint64]), optional(r.CachedTokens, tokens[uint64]), optional(r.CompletionTokens, tokens[uint64]),
-			missWord(r.GetMiss()),
+			known(r.GetMiss()),
 		}
 		if a.wide() {
 			row = append(row, r.GetConversation(), r.GetKeySource(), r.GetPath(), r.GetClient(), took(r.GetHeld()), count(r.GetAttempts()))
@@ -115,11 +115,12 @@ func (a *app) printRequests(w io.Writer, requests []*lmwardenv1.RequestRecord) {
 	t.print(w)
 }
 
-func missWord(m lmwardenv1.MissCause) string {
-	if m == lmwardenv1.MissCause_MISS_CAUSE_UNSPECIFIED {
+// known is the word of an enum value, or nothing for the unspecified one.
+func known(e protoreflect.Enum) string {
+	if e.Number() == 0 {
 		return ""
 	}
-	return enumWord(m)
+	return enumWord(e)
 }
 
 // printRecord prints a whole decision record.
@@ -130,7 +131,7 @@ func (a *app) printRecord(w io.Writer, r *lmwardenv1.RequestRecord) {
 		"model", modelNames(r),
 		"path", r.GetPath(),
 		"client", r.GetClient(),
-		"decision", enumWord(r.GetDecision()),
+		"decision", known(r.GetDecision()),
 		"why", r.GetReason(),
 		"replica", index(r.Replica),
 		"home", index(r.Home),
@@ -145,7 +146,7 @@ func (a *app) printRecord(w io.Writer, r *lmwardenv1.RequestRecord) {
 		"prompt", optional(r.PromptTokens, tokens[uint64]),
 		"cached", optional(r.CachedTokens, tokens[uint64]),
 		"answer", optional(r.CompletionTokens, tokens[uint64]),
-		"miss", missWord(r.GetMiss()),
+		"miss", known(r.GetMiss()),
 		"attempts", count(r.GetAttempts()),
 	}
 	var there []string

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -16,6 +17,7 @@ type streams struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
+	now      func() time.Time
 }
 
 // app holds what all verbs share: the streams and the flags of the root.
@@ -52,6 +54,8 @@ func (a *app) newRoot() *cobra.Command {
 		Use:           "lmwarden",
 		Short:         "A model server for coding agents that sends each turn where its cache is",
 		Long:          "LM Warden owns the vLLM processes of a box and sends each turn of a conversation\nto the replica that still holds its cache.\n\n" + exitHelp,
+		Args:          noSuchVerb,
+		RunE:          printHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -64,7 +68,7 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	root.CompletionOptions.HiddenDefaultCmd = false
+	root.SuggestionsMinimumDistance = 2
 
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.addr, "addr", or(a.getenv("LMWARDEN_ADDR"), defaultAddr), "address of the daemon's admin API; also LMWARDEN_ADDR")
@@ -98,25 +102,28 @@ func inGroup(root *cobra.Command, group string, commands ...*cobra.Command) {
 
 // parent makes a command that only holds others; alone it prints its help.
 func parent(use, short string, children ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			var verbs []string
-			for _, child := range c.Commands() {
-				if child.IsAvailableCommand() {
-					verbs = append(verbs, child.Name())
-				}
-			}
-			return fmt.Errorf("%q is not a verb of %s; choose from %s", args[0], c.CommandPath(), strings.Join(verbs, ", "))
-		},
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
+	c := &cobra.Command{Use: use, Short: short, Args: noSuchVerb, RunE: printHelp}
 	c.AddCommand(children...)
 	return c
+}
+
+func printHelp(c *cobra.Command, _ []string) error { return c.Help() }
+
+// noSuchVerb refuses arguments of a command that only holds others.
+func noSuchVerb(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("%q is not a verb of %s; did you mean %s?", args[0], c.CommandPath(), strings.Join(near, ", "))
+	}
+	var verbs []string
+	for _, child := range c.Commands() {
+		if child.IsAvailableCommand() {
+			verbs = append(verbs, child.Name())
+		}
+	}
+	return fmt.Errorf("%q is not a verb of %s; choose from %s", args[0], c.CommandPath(), strings.Join(verbs, ", "))
 }
 
 // arguments asks for exactly the named arguments.

@@ -135,7 +135,7 @@ func (a *app) printCard(w io.Writer, card *lmwardenv1.RoutingCard) {
 func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 	headings := []string{
 		">replica", "state", ">in flight", ">sticky", ">placed", ">spilled in", ">rehomed", ">client-pinned",
-		">running", ">waiting", ">kv used", ">hits", ">resident / capacity", "cache",
+		">running / waiting", ">kv used", ">hits", ">resident / capacity", "cache",
 	}
 	if a.wide() {
 		headings = append(headings, ">unkeyed", ">side", ">off", ">held", ">conversations", ">figures' age")
@@ -146,7 +146,7 @@ func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 		row := []any{
 			count(r.GetIndex()), stateCell(r.GetState()), count(r.GetInFlight()),
 			count(n.GetSticky()), count(n.GetPlaced()), count(n.GetSpilled()), count(n.GetRehomed()), count(n.GetClientPinned()),
-			optional(r.Running, count[uint32]), optional(r.Waiting, count[uint32]),
+			runningAndWaiting(r),
 			optional(r.KvUsed, share), optional(r.PrefixHitRate, share),
 			tokens(r.GetResidentTokens()) + " / " + optional(r.CapacityTokens, tokens[uint64]),
 			fitCell(r.GetFit()),
@@ -161,4 +161,12 @@ func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 		t.add(row...)
 	}
 	t.print(w)
+}
+
+// runningAndWaiting are the engine's own figures, which are reported together.
+func runningAndWaiting(r *lmwardenv1.RoutingReplica) string {
+	if r.Running == nil && r.Waiting == nil {
+		return notReported
+	}
+	return optional(r.Running, count[uint32]) + " / " + optional(r.Waiting, count[uint32])
 }

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestTables holds what people see to the golden files: "go test -update" writes them
+// anew, and the difference is then read by a person.
+func TestTables(t *testing.T) {
+	box := newFakeBox(t)
+	tests := []struct{ golden, line string }{
+		{"model-list", "model list"},
+		{"model-list-wide", "model list -o wide"},
+		{"model-show", "model show qwen3-4b"},
+		{"model-show-wide", "model show qwen3-4b -o wide"},
+		{"model-rm", "model rm qwen3-4b"},
+		{"model-logs", "model logs qwen3-4b"},
+		{"replica-list-wide", "replica list -o wide"},
+		{"routing-show", "routing show qwen3-4b"},
+		{"routing-show-wide", "routing show qwen3-4b -o wide"},
+		{"routing-watch", "routing watch qwen3-4b"},
+		{"conversation-list-wide", "conversation list qwen3-4b -o wide"},
+		{"conversation-forget", "conversation forget qwen3-4b 8f1c0a9be2d47750"},
+		{"gpu-list-wide", "gpu list -o wide"},
+		{"stats", "stats"},
+		{"request-list-wide", "request list -o wide"},
+		{"request-explain", "request explain r1"},
+		{"events", "events"},
+		{"events-follow", "events --follow"},
+		{"connect-claude-code", "connect claude-code"},
+		{"connect-codex", "connect codex --key k1"},
+		{"connect-opencode", "connect opencode"},
+		{"connect-openai", "connect openai"},
+		{"api-list", "api"},
+		{"model-list-yaml", "model list -o yaml"},
+	}
+	for _, test := range tests {
+		t.Run(test.golden, func(t *testing.T) {
+			got := box.lmwarden(t, strings.Fields(test.line)...)
+			if got.code != 0 {
+				t.Fatalf("exit code %d: %s", got.code, got.err)
+			}
+			if strings.Contains(got.stdout, "\x1b") {
+				t.Error("colours were printed, but not to a terminal")
+			}
+			path := filepath.Join("testdata", test.golden+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(got.stdout), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.stdout); diff != "" {
+				t.Errorf("lmwarden %s differs from %s (-want +got):\n%s", test.line, path, diff)
+			}
+		})
+	}
+}
+
+// TestJSON reads the JSON of an answer back into the message that was sent.
+func TestJSON(t *testing.T) {
+	box := newFakeBox(t)
+	got := box.lmwarden(t, "model", "show", "qwen3-4b", "-o", "json")
+	var model lmwardenv1.Model
+	if err := protojson.Unmarshal([]byte(got.stdout), &model); err != nil {
+		t.Fatalf("%v in %s", err, got.stdout)
+	}
+	if !proto.Equal(&model, fakeModel()) {
+		t.Errorf("the model came back as %v", &model)
+	}
+	// A script must find a 0 where there is one, and nothing where it was not reported.
+	var card struct {
+		Held     *int
+		Replicas []map[string]any
+	}
+	got = box.lmwarden(t, "routing", "show", "qwen3-4b", "-o", "json")
+	if err := json.Unmarshal([]byte(got.stdout), &card); err != nil {
+		t.Fatal(err)
+	}
+	if card.Held == nil {
+		t.Error("held is 0 and was left out")
+	}
+	if _, there := card.Replicas[1]["running"]; there {
+		t.Error("running was not reported and is there")
+	}
+	// A stream is a line of JSON per message.
+	got = box.lmwarden(t, "routing", "watch", "qwen3-4b", "-o", "json")
+	lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+	for i, line := range lines {
+		var watched lmwardenv1.RoutingCard
+		if err := protojson.Unmarshal([]byte(line), &watched); err != nil || watched.GetInFlight() != uint32(i) {
+			t.Errorf("line %d: %v, in flight %d", i, err, watched.GetInFlight())
+		}
+	}
+	if len(lines) != 2 {
+		t.Errorf("%d lines, want 2", len(lines))
+	}
+}
+
+// TestChanges checks what verbs send, not only what they print.
+func TestChanges(t *testing.T) {
+	box := newFakeBox(t)
+	ok := func(args ...string) {
+		t.Helper()
+		if got := box.lmwarden(t, args...); got.code != 0 {
+			t.Fatalf("lmwarden %s: exit code %d: %s", strings.Join(args, " "), got.code, got.err)
+		}
+	}
+	equal := func(got, want proto.Message) {
+		t.Helper()
+		if !proto.Equal(got, want) {
+			t.Errorf("sent %v, want %v", got, want)
+		}
+	}
+	mask := func(m interface{ GetPaths() []string }) string { return strings.Join(m.GetPaths(), " ") }
+
+	ok("routing", "set", "qwen3-4b", "--affinity", "off", "--spill-threshold", "auto", "--admission", "working set", "--max-hold", "2 min")
+	routing := lastCall[*lmwardenv1.UpdateRoutingRequest](t, box)
+	if got := mask(routing.GetUpdateMask()); got != "affinity spill_threshold admission max_hold" {
+		t.Errorf("mask %q", got)
+	}
+	if s := routing.GetSettings(); s.GetAffinity() || s.Affinity == nil || s.SpillThreshold != nil ||
+		s.GetAdmission() != lmwardenv1.Admission_ADMISSION_WORKING_SET || s.GetMaxHold().GetSeconds() != 120 {
+		t.Errorf("settings %v", s)
+	}
+
+	ok("model", "add", "m2", "--source", "org/m2", "--aliases", "a", "--aliases", "b", "--env", "A=1", "--routing-affinity", "off", "--stopped")
+	equal(lastCall[*lmwardenv1.CreateModelRequest](t, box), &lmwardenv1.CreateModelRequest{
+		Name: "m2", Stopped: true, Routing: &lmwardenv1.RoutingSettings{Affinity: proto.Bool(false)},
+		Spec: &lmwardenv1.ModelSpec{Source: "org/m2", Aliases: []string{"a", "b"}, Env: map[string]string{"A": "1"}},
+	})
+
+	ok("model", "set", "qwen3-4b", "--max-num-seqs", "16", "--revision", "7")
+	changed := lastCall[*lmwardenv1.UpdateModelRequest](t, box)
+	if mask(changed.GetUpdateMask()) != "max_num_seqs" || changed.GetSpec().GetMaxNumSeqs() != 16 || changed.GetRevision() != 7 {
+		t.Errorf("sent %v", changed)
+	}
+
+	ok("model", "stop", "qwen3-4b")
+	equal(lastCall[*lmwardenv1.StopModelRequest](t, box), &lmwardenv1.StopModelRequest{Name: "qwen3-4b", Wait: true})
+	ok("model", "logs", "qwen3-4b", "--replica", "1", "--tail", "5", "--life", "2")
+	equal(lastCall[*lmwardenv1.StreamLogsRequest](t, box), &lmwardenv1.StreamLogsRequest{Model: "qwen3-4b", Index: 1, Tail: 5, Incarnation: 2})
+	ok("replica", "restart", "qwen3-4b", "1")
+	equal(lastCall[*lmwardenv1.RestartReplicaRequest](t, box), &lmwardenv1.RestartReplicaRequest{Model: "qwen3-4b", Index: 1})
+	ok("conversation", "move", "qwen3-4b", "aa", "3")
+	equal(lastCall[*lmwardenv1.MoveConversationRequest](t, box), &lmwardenv1.MoveConversationRequest{Model: "qwen3-4b", Conversation: "aa", Replica: 3})
+	ok("conversation", "list", "qwen3-4b", "--replica", "2", "--limit", "2")
+	equal(lastCall[*lmwardenv1.ListConversationsRequest](t, box), &lmwardenv1.ListConversationsRequest{Model: "qwen3-4b", Replica: proto.Uint32(2), PageSize: 1, PageToken: "2"})
+	ok("request", "list", "--decision", "client pinned", "--failed")
+	equal(lastCall[*lmwardenv1.ListRequestsRequest](t, box), &lmwardenv1.ListRequestsRequest{Decision: lmwardenv1.DecisionClass_DECISION_CLASS_CLIENT_PINNED, Failed: true, PageSize: 100})
+}
+
+// TestStartWaits follows a start until the model is ready.
+func TestStartWaits(t *testing.T) {
+	got := newFakeBox(t).lmwarden(t, "model", "start", "qwen3-4b", "--wait")
+	if got.code != 0 || !strings.Contains(got.stdout, "ready") || !strings.Contains(got.err, "replica 0: ready") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.stdout, got.err)
+	}
+}
+
+// TestToken sends the token of the flag before the one of the environment.
+func TestToken(t *testing.T) {
+	box := newFakeBox(t)
+	env := map[string]string{"LMWARDEN_ADDR": box.url, "LMWARDEN_TOKEN": "from-env"}
+	lmwarden(t, env, "", "model", "list")
+	if box.auth != "Bearer from-env" {
+		t.Errorf("authorization %q", box.auth)
+	}
+	lmwarden(t, env, "", "model", "list", "--token", "from-flag")
+	if box.auth != "Bearer from-flag" {
+		t.Errorf("authorization %q", box.auth)
+	}
+	if help := lmwarden(t, env, "", "--help"); strings.Contains(help.stdout, "from-env") {
+		t.Error("the help prints the token")
+	}
+}
+
+// TestBackup writes the file whole or not at all, and never over another.
+func TestBackup(t *testing.T) {
+	box := newFakeBox(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "copy.db")
+	if got := box.lmwarden(t, "backup", path); got.code != 0 {
+		t.Fatal(got.err)
+	}
+	if data, err := os.ReadFile(path); string(data) != "first second" || err != nil {
+		t.Errorf("the file holds %q, %v", data, err)
+	}
+	if got := box.lmwarden(t, "backup", path); got.code != exitUsage || !strings.Contains(got.err, "never overwrites") {
+		t.Errorf("a second backup: exit code %d: %s", got.code, got.err)
+	}
+	box.inference = "broken"
+	if got := box.lmwarden(t, "backup", filepath.Join(dir, "other.db")); got.code != exitFailure || !strings.Contains(got.err, "the disk is gone") {
+		t.Errorf("a broken backup: exit code %d: %s", got.code, got.err)
+	}
+	if files, err := os.ReadDir(dir); len(files) != 1 || err != nil {
+		t.Errorf("%d files are left, %v; want only the first backup", len(files), err)
+	}
+}
