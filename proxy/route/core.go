@@ -23,6 +23,7 @@ type Core struct {
 	tickets tickets
 	shadow  shadow
 	learned learned
+	door    door
 
 	counts   [NumClasses]uint64
 	inFlight int
@@ -68,6 +69,7 @@ func (c *Core) SetSettings(now time.Time, s Settings) {
 	c.set = s.normalized()
 	c.table.bound = c.set.MaxConversations
 	c.sweep()
+	c.pump()
 }
 
 // SetReplicas tells the core which replicas there are. Conversations whose home is
@@ -84,6 +86,7 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 		if i >= len(rs) {
 			if i < c.present {
 				r.Replica = Replica{}
+				c.evacuate(i)
 				c.cacheLost(i)
 			}
 			continue
@@ -91,6 +94,7 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 		lost := i < c.present && r.Incarnation != rs[i].Incarnation
 		r.Replica = rs[i]
 		if lost {
+			c.evacuate(i)
 			c.cacheLost(i)
 		}
 		c.shadow.trim(c, i)
@@ -102,6 +106,12 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 			c.usable++
 		}
 	}
+	for i := range c.replicas {
+		if !c.replicas[i].usable() {
+			c.evacuate(i)
+		}
+	}
+	c.pump()
 }
 
 // Arrive decides a request or holds it. With Forward, d is filled and a
@@ -128,9 +138,16 @@ func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) 
 	case t.unkeyed:
 		c.decide(ti, d, ClassUnkeyed, c.placeFree(t, d))
 	case r.Kind == KindSide:
-		c.decideSide(ti, r, d)
+		c.decideSide(ti, d)
+	case c.set.Admission == AdmissionWorkingSet && c.mayHold(t):
+		v := c.knock(ti, d)
+		if v == RefusedFull {
+			c.end(ti)
+			return 0, v
+		}
+		return c.tickets.name(ti), v
 	default:
-		c.decideKeyed(ti, r, d)
+		c.decideKeyed(ti, d)
 	}
 	return c.tickets.name(ti), Forward
 }
@@ -143,7 +160,7 @@ func (c *Core) FirstByte(now time.Time, t Ticket) {
 		return
 	}
 	tk := c.tickets.at(ti)
-	if tk.firstByte {
+	if tk.firstByte || !tk.reserved {
 		return
 	}
 	r := &c.replicas[tk.replica]
@@ -154,6 +171,7 @@ func (c *Core) FirstByte(now time.Time, t Ticket) {
 	if tk.inc == r.Incarnation && tk.conv != none {
 		c.shadow.touch(c, tk.conv, tk.shared, int(tk.replica), tk.tokens)
 	}
+	c.openGate(int(tk.replica))
 }
 
 // Reroute gives a forwarded request that got no first byte another replica than
@@ -168,7 +186,7 @@ func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 		return false
 	}
 	tk := c.tickets.at(ti)
-	if tk.firstByte || tk.class == ClassClientPinned {
+	if !tk.reserved || tk.firstByte || tk.class == ClassClientPinned {
 		return false
 	}
 	c.replicas[tk.replica].fail(c.at)
@@ -179,9 +197,13 @@ func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 		tk.tried = tk.tried[:len(tk.tried)-1]
 		return false
 	}
+	seated := tk.conv != none && c.table.at(tk.conv).admitted
 	class := c.rerouteClass(tk, to)
 	c.unreserve(tk)
 	c.decide(ti, &next, class, to)
+	if seated && !c.table.at(tk.conv).admitted {
+		c.seat(tk.conv, c.budget(tk)) // over the budget if need be: it has been let in
+	}
 	*d = next
 	return true
 }
@@ -196,29 +218,32 @@ func (c *Core) Done(now time.Time, t Ticket, o Outcome) Miss {
 	}
 	tk := c.tickets.at(ti)
 	miss := MissNone
+	o.Served = o.Served && tk.reserved
 	if o.Served {
 		miss = c.missOf(tk, &o)
 		c.learn(tk, &o)
 	}
+	c.leaveDoor(ti)
 	c.release(tk)
-	if tk.conv != none {
+	if o.Served && tk.conv != none {
 		c.endTurn(tk, &o)
 	}
-	c.shadow.shared.unref(tk.shared)
-	c.tickets.close(ti)
+	c.end(ti)
+	if c.held() > 0 {
+		c.pump()
+	}
 	return miss
 }
 
-// Tick lets time pass for what waits and what idles. Call it 10 times a second
-// while anyone waits, else once a second.
-func (c *Core) Tick(now time.Time) {
-	c.advance(now)
-	c.sweep()
+// end closes a ticket that holds no place any more.
+func (c *Core) end(ti int32) {
+	t := c.tickets.at(ti)
+	if t.conv != none {
+		c.leave(t)
+	}
+	c.shadow.shared.unref(t.shared)
+	c.tickets.close(ti)
 }
-
-// Released returns the held requests that may go now, and forgets them. The slice
-// is valid until the next call. Look after every other call.
-func (c *Core) Released() []Release { return nil }
 
 // advance moves the core's clock. A clock that steps back is held still.
 func (c *Core) advance(now time.Time) {

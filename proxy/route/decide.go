@@ -1,5 +1,7 @@
 package route
 
+import "time"
+
 // identify tells the conversation and the shared prompt of a request and enters the
 // request into them. Side calls belong to no conversation.
 func (c *Core) identify(ti int32, r *Request) {
@@ -46,12 +48,10 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 		t.tokens = c.learned.next(v, t.bytes)
 		t.before = v.prompt
 	}
-	if v.shared == none && t.shared != none {
-		c.shadow.shared.ref(t.shared)
-		live := v.live
-		c.setLive(i, false)
-		v.shared = t.shared
-		c.setLive(i, live)
+	c.adopt(i, t.shared)
+	if v.open == 0 && !t.first {
+		c.learned.rhythm.gap(c.at-v.lastActive, v.ended)
+		v.ended = false
 	}
 	v.open++
 	c.table.move(i, listBusy)
@@ -65,6 +65,25 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 	if t.chain != 0 {
 		c.table.keepChain(i, t.chain)
 	}
+}
+
+// adopt gives a conversation without a shared prompt this one.
+func (c *Core) adopt(i, shared int32) {
+	v := c.table.at(i)
+	if v.shared != none || shared == none {
+		return
+	}
+	c.shadow.shared.ref(shared)
+	live := v.live
+	c.setLive(i, false)
+	if v.admitted {
+		c.replicas[v.home].places.remove(&c.shadow.shared, v.size, v.shared)
+	}
+	v.shared = shared
+	if v.admitted {
+		c.replicas[v.home].places.add(&c.shadow.shared, v.size, v.shared)
+	}
+	c.setLive(i, live)
 }
 
 // leave ends a ticket's part in its conversation. A conversation that was never
@@ -88,38 +107,39 @@ func (c *Core) leave(t *ticket) {
 		c.setHome(i, none)
 	}
 	v.lastActive = c.at
-	c.table.move(i, listRecent+v.ageClass())
+	if v.admitted {
+		c.replicas[v.home].idle.remove(&c.table, i)
+		c.replicas[v.home].idle.append(&c.table, i)
+	}
+	c.table.move(i, listFresh+v.ageClass())
 }
 
-// endTurn records how a turn of a conversation ended.
+// endTurn records a served turn of a conversation.
 func (c *Core) endTurn(t *ticket, o *Outcome) {
 	v := c.table.at(t.conv)
-	if o.Served {
-		v.seen = true
-		v.lastActive = c.at
-		if v.home == t.replica && v.homeInc == c.replicas[t.replica].Incarnation && t.inc == v.homeInc {
-			v.confirmed, v.homed = true, true
-		}
-		v.lastBytes = t.bytes
-		v.prompt = int64(max(o.Prompt, 0))
-		v.context = t.tokens
-		if o.Prompt > 0 {
-			v.context = int64(o.Prompt + max(o.Completion, 0))
-		}
-		c.setLive(t.conv, v.live)
-		if o.ChainNext != 0 {
-			c.table.keepChain(t.conv, o.ChainNext)
-		}
+	v.seen = true
+	v.lastActive = c.at
+	if t.inc == c.replicas[t.replica].Incarnation && c.isHome(t.conv, int(t.replica)) {
+		v.confirmed, v.homed = true, true
 	}
-	c.leave(t)
+	v.lastBytes = t.bytes
+	v.prompt = int64(max(o.Prompt, 0))
+	v.context = t.tokens
+	if o.Prompt > 0 {
+		v.context = int64(o.Prompt + max(o.Completion, 0))
+	}
+	c.setLive(t.conv, v.live)
+	if o.ChainNext != 0 {
+		c.table.keepChain(t.conv, o.ChainNext)
+	}
 }
 
 // decideKeyed decides a turn of a conversation: home, spill, or a new home.
-func (c *Core) decideKeyed(ti int32, r *Request, d *Decision) {
+func (c *Core) decideKeyed(ti int32, d *Decision) {
 	t := c.tickets.at(ti)
 	if t.conv == none {
 		d.note = noteTableFull
-		c.decide(ti, d, ClassPlaced, c.place(t, r, d))
+		c.decide(ti, d, ClassPlaced, c.place(t, d))
 		return
 	}
 	v := c.table.at(t.conv)
@@ -137,7 +157,7 @@ func (c *Core) decideKeyed(ti int32, r *Request, d *Decision) {
 	if v.homed {
 		class = ClassRehomed
 	}
-	c.decide(ti, d, class, c.place(t, r, d))
+	c.decide(ti, d, class, c.place(t, d))
 }
 
 // loseHome takes the home from a conversation whose home can no longer serve it.
@@ -153,10 +173,10 @@ func (c *Core) loseHome(i int32) {
 
 // decideSide decides a side call: it follows its group while the group's home has
 // nothing in flight, else it is balanced. It touches no conversation.
-func (c *Core) decideSide(ti int32, r *Request, d *Decision) {
+func (c *Core) decideSide(ti int32, d *Decision) {
 	t := c.tickets.at(ti)
 	to := none
-	if i := c.leader(r); i != none {
+	if i := c.leader(t); i != none {
 		v := c.table.at(i)
 		d.Conversation = v.key
 		if c.homeAlive(v) {
@@ -173,8 +193,8 @@ func (c *Core) decideSide(ti int32, r *Request, d *Decision) {
 }
 
 // leader returns the conversation that speaks for the group of a request, or none.
-func (c *Core) leader(r *Request) int32 {
-	for _, k := range [...]Key{r.Parent, r.Key, r.Group} {
+func (c *Core) leader(t *ticket) int32 {
+	for _, k := range [...]Key{t.parent, t.key, t.group} {
 		if k == (Key{}) {
 			continue
 		}
@@ -182,7 +202,7 @@ func (c *Core) leader(r *Request) int32 {
 			return i
 		}
 	}
-	if i, ok := c.table.groups[r.Group]; ok && r.Group != (Key{}) {
+	if i, ok := c.table.groups[t.group]; ok && t.group != (Key{}) {
 		return i
 	}
 	return none
@@ -193,10 +213,14 @@ func (c *Core) leader(r *Request) int32 {
 func (c *Core) decide(ti int32, d *Decision, class Class, to int) {
 	t := c.tickets.at(ti)
 	d.Replica, d.Class, d.Turn = to, class, t.turn
+	d.Wait = time.Duration(t.wait)
 	if t.conv != none {
 		v := c.table.at(t.conv)
 		d.Conversation, d.Home = v.key, int(v.home)
-		if class == ClassRehomed && v.home == none {
+		switch class {
+		case ClassPlaced:
+			d.Home = none
+		case ClassRehomed:
 			d.Home = int(v.oldHome)
 		}
 	}
@@ -206,7 +230,7 @@ func (c *Core) decide(ti int32, d *Decision, class Class, to int) {
 	}
 	t.expected = c.expect(t, class, to)
 	d.MissExpected = t.expected
-	if t.conv != none && (class == ClassPlaced || class == ClassRehomed) {
+	if t.conv != none && (class == ClassPlaced || class == ClassRehomed) && !c.isHome(t.conv, to) {
 		c.setHome(t.conv, to)
 	}
 	t.inc = c.replicas[to].Incarnation

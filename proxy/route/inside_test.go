@@ -61,6 +61,7 @@ func checkInside(t failer, c *Core) {
 			t.Fatalf("shared prompt %d has %d references, want %d", i, sp.slots[i].refs, refs[i])
 		}
 	}
+	checkDoor(t, c)
 	for i := range c.replicas {
 		r := &c.replicas[i]
 		sameLedger(t, "live", i, &r.live, &live[i])
@@ -133,5 +134,82 @@ func checkTable(t failer, c *Core) {
 	}
 	if entries > chainKept*tb.used {
 		t.Fatalf("%d chain entries of %d conversations", entries, tb.used)
+	}
+}
+
+// checkDoor recounts places, gates and queue.
+func checkDoor(t failer, c *Core) {
+	t.Helper()
+	through := make([]int32, len(c.table.slots))
+	queued, gated := 0, 0
+	cold := make([]int, len(c.replicas))
+	for i := range c.tickets.slots {
+		tk := &c.tickets.slots[i]
+		if !tk.open {
+			continue
+		}
+		if tk.conv != none && tk.through {
+			through[tk.conv]++
+		}
+		if tk.cold {
+			cold[tk.replica]++
+		}
+		states := 0
+		for _, in := range []bool{tk.queued, tk.gated, tk.reserved} {
+			if in {
+				states++
+			}
+		}
+		if states != 1 {
+			t.Fatalf("ticket %d waits (%t), is at a gate (%t) or is forwarded (%t): want one of these", i, tk.queued, tk.gated, tk.reserved)
+		}
+		if tk.queued {
+			queued++
+		}
+		if tk.gated {
+			gated++
+		}
+	}
+	if queued != len(c.door.queue) || queued != c.door.waiting || gated != c.door.gated {
+		t.Fatalf("queue of %d says %d, want %d; gates say %d, want %d", len(c.door.queue), c.door.waiting, queued, c.door.gated, gated)
+	}
+	places := make([]ledger, len(c.replicas))
+	for i := range c.table.slots {
+		v := &c.table.slots[i]
+		if v.used && v.through != through[i] {
+			t.Fatalf("conversation %d has %d requests past the door, want %d", i, v.through, through[i])
+		}
+		if !v.used || !v.admitted {
+			continue
+		}
+		if !c.homeAlive(v) {
+			t.Fatalf("conversation %d has a place on a home that cannot serve it", i)
+		}
+		places[v.home].add(&c.shadow.shared, v.size, v.shared)
+	}
+	for i := range c.replicas {
+		r := &c.replicas[i]
+		sameLedger(t, "places", i, &r.places, &places[i])
+		if r.cold != cold[i] {
+			t.Fatalf("replica %d counts %d cold prefills, want %d", i, r.cold, cold[i])
+		}
+		n := 0
+		for _, s := range []seats{r.idle, r.busy} {
+			last := int64(-1)
+			for k := s.first; k != none; k = c.table.at(k).seatNext {
+				v := c.table.at(k)
+				if idle := s == r.idle; v.home != int32(i) || idle != (v.through == 0) {
+					t.Fatalf("conversation %d with %d past the door is in the wrong list of replica %d", k, v.through, i)
+				} else if idle && v.lastActive < last {
+					t.Fatalf("the idle places of replica %d are not in order", i)
+				} else if idle {
+					last = v.lastActive
+				}
+				n++
+			}
+		}
+		if n != r.places.count {
+			t.Fatalf("replica %d lists %d places of %d", i, n, r.places.count)
+		}
 	}
 }

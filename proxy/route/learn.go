@@ -5,6 +5,9 @@ type learned struct {
 	ratio   ewma // prompt tokens per byte of the prompt part of a body
 	prefill ewma // prompt tokens computed per second
 	service ewma // seconds from dispatch to the end of an answer
+	growth  ewma // tokens that a prompt grows from turn to turn
+	output  ewma // tokens of an answer
+	rhythm  rhythm
 }
 
 // Guess and speed of learning.
@@ -53,6 +56,10 @@ func (c *Core) learn(t *ticket, o *Outcome) {
 			l.ratio.add(float64(o.Prompt) / float64(t.bytes))
 		}
 		c.learnPrefill(t, o)
+		l.output.add(float64(max(o.Completion, 0)))
+		if grown := int64(o.Prompt) - t.before; t.before > 0 && grown >= 0 {
+			l.growth.add(float64(grown))
+		}
 	}
 	if t.first && t.class != ClassClientPinned && o.Cached > 0 && t.sharedHeld {
 		c.learnShared(t.shared, int64(o.Cached))

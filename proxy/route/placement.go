@@ -105,13 +105,13 @@ func (c *Core) placeFree(t *ticket, d *Decision) int {
 }
 
 // place chooses the home of a conversation that has none.
-func (c *Core) place(t *ticket, r *Request, d *Decision) int {
+func (c *Core) place(t *ticket, d *Decision) int {
 	if c.set.Policy != PolicyLeastLoaded && c.set.Policy != PolicyHash {
 		return c.placeFree(t, d)
 	}
 	c.weigh(t, d)
 	if c.set.Policy == PolicyHash {
-		return c.rendezvous(hashOf(t, r))
+		return c.rendezvous(hashOf(t))
 	}
 	if t.twin != none {
 		d.note = noteTwin
@@ -120,8 +120,8 @@ func (c *Core) place(t *ticket, r *Request, d *Decision) int {
 		}
 	}
 	d.note = noteNone
-	if r.Kind == KindAgent {
-		if to := c.placeAgent(t, r, d); to != none {
+	if t.kind == KindAgent {
+		if to := c.placeAgent(t, d); to != none {
 			return to
 		}
 	}
@@ -131,7 +131,7 @@ func (c *Core) place(t *ticket, r *Request, d *Decision) int {
 // placeAgent chooses for a subagent: the lightest replica with room that already
 // holds the shared prefix, else its parent's home, if that has room. None when
 // neither has.
-func (c *Core) placeAgent(t *ticket, r *Request, d *Decision) int {
+func (c *Core) placeAgent(t *ticket, d *Decision) int {
 	best := none
 	for i := range c.terms[:c.present] {
 		if !c.terms[i].Eligible || !c.replicas[i].cache.holds(t.shared) && !c.replicas[i].live.holds(t.shared) {
@@ -149,7 +149,7 @@ func (c *Core) placeAgent(t *ticket, r *Request, d *Decision) int {
 		d.note = noteSiblings
 		return best
 	}
-	i := c.leader(r)
+	i := c.leader(t)
 	if i == none || i == t.conv {
 		return none
 	}
@@ -172,12 +172,12 @@ func (c *Core) fits(i int, tokens int64) bool {
 }
 
 // hashOf returns the hash for the hash policy, never a constant.
-func hashOf(t *ticket, r *Request) uint64 {
+func hashOf(t *ticket) uint64 {
 	switch {
-	case r.HashKey != 0:
-		return r.HashKey
-	case r.Key != Key{}:
-		return binary.LittleEndian.Uint64(r.Key[:8])
+	case t.hashKey != 0:
+		return t.hashKey
+	case t.key != Key{}:
+		return binary.LittleEndian.Uint64(t.key[:8])
 	default:
 		return t.chain
 	}

@@ -24,10 +24,17 @@ type openTicket struct {
 	key       Key // of a request that belongs to a conversation
 	d         Decision
 	firstByte bool
+	held      bool
+	asked     Key  // key of the request, or zero
+	forgotten bool // its conversation was forgotten while it waited
+	arrived   time.Time
 }
 
 func newMachine(t *rapid.T) *machine {
 	m := &machine{now: start, set: DefaultSettings()}
+	if rapid.Bool().Draw(t, "working set") {
+		m.set.Admission = AdmissionWorkingSet
+	}
 	m.set.MaxConversations = rapid.IntRange(1, 12).Draw(t, "bound")
 	m.c = New(m.set, rapid.Uint64().Draw(t, "seed"))
 	m.drawReplicas(t)
@@ -98,13 +105,60 @@ func (m *machine) Arrive(t *rapid.T) {
 			t.Fatalf("refused with %d replicas usable", usable)
 		}
 	case Forward:
-		m.checkDecision(t, &d)
+		m.open = append(m.open, openTicket{t: tk, held: true, asked: r.Key, arrived: m.now})
+		m.forward(t, tk, &d)
+	case Held, RefusedFull:
+		if m.set.Admission == AdmissionNone || !m.set.Affinity {
+			t.Fatalf("verdict %d without admission", v)
+		}
+		if v == Held {
+			m.open = append(m.open, openTicket{t: tk, held: true, asked: r.Key, arrived: m.now})
+		}
+	}
+	m.takeReleased(t)
+}
+
+// forward records that a request went out.
+func (m *machine) forward(t *rapid.T, tk Ticket, d *Decision) {
+	m.checkDecision(t, d)
+	for i := range m.open {
+		o := &m.open[i]
+		if o.t != tk {
+			continue
+		}
+		if !o.held {
+			t.Fatalf("a request was released twice (%s)", d.Reason())
+		}
+		o.held, o.d = false, *d
+		if !o.forgotten {
+			o.key = d.Conversation
+		}
 		m.forwarded++
 		m.classes[d.Class]++
-		m.open = append(m.open, openTicket{t: tk, key: d.Conversation, d: d})
-	default:
-		t.Fatalf("verdict %d without admission", v)
+		return
 	}
+	t.Fatalf("a request was released that nobody waits for (%s)", d.Reason())
+}
+
+func (m *machine) takeReleased(t *rapid.T) {
+	for _, r := range m.c.Released() {
+		m.forward(t, r.Ticket, &r.Decision)
+	}
+}
+
+func (m *machine) Requeue(t *rapid.T) {
+	i := m.pick(t)
+	o := &m.open[i]
+	if !m.c.Requeue(m.now, o.t) {
+		return
+	}
+	if o.held || o.firstByte {
+		t.Fatal("a request that waits, or whose answer had begun, went back to the door")
+	}
+	m.forwarded--
+	m.classes[o.d.Class]--
+	o.held, o.key = true, Key{}
+	m.takeReleased(t)
 }
 
 // checkDecision fails when new work goes where none may go.
@@ -130,7 +184,8 @@ func (m *machine) pick(t *rapid.T) int {
 func (m *machine) FirstByte(t *rapid.T) {
 	i := m.pick(t)
 	m.c.FirstByte(m.now, m.open[i].t)
-	m.open[i].firstByte = true
+	m.open[i].firstByte = !m.open[i].held
+	m.takeReleased(t)
 }
 
 func (m *machine) Reroute(t *rapid.T) {
@@ -161,9 +216,13 @@ func (m *machine) Done(t *rapid.T) {
 	m.c.Done(m.now, tk, o)
 	m.c.Done(m.now, tk, o) // twice is once
 	m.open = append(m.open[:i], m.open[i+1:]...)
+	m.takeReleased(t)
 }
 
-func (m *machine) Replicas(t *rapid.T) { m.drawReplicas(t) }
+func (m *machine) Replicas(t *rapid.T) {
+	m.drawReplicas(t)
+	m.takeReleased(t)
+}
 
 func (m *machine) Settings(t *rapid.T) {
 	m.set.Affinity = rapid.IntRange(0, 3).Draw(t, "affinity") > 0
@@ -172,13 +231,26 @@ func (m *machine) Settings(t *rapid.T) {
 	m.set.Spill = rapid.SampledFrom([]SpillRule{SpillCount, SpillPriced}).Draw(t, "spill")
 	m.set.Policy = rapid.SampledFrom([]Policy{PolicyLeastLoaded, PolicyHash, PolicyRoundRobin, PolicyRandom}).Draw(t, "policy")
 	m.set.MaxConversations = rapid.IntRange(1, 12).Draw(t, "bound")
+	m.set.Admission = rapid.SampledFrom([]Admission{AdmissionNone, AdmissionWorkingSet, AdmissionWorkingSet}).Draw(t, "admission")
+	m.set.MaxQueue = rapid.IntRange(1, 8).Draw(t, "queue")
 	m.c.SetSettings(m.now, m.set)
+	m.takeReleased(t)
 }
 
 func (m *machine) Wait(t *rapid.T) {
 	d := rapid.SampledFrom([]time.Duration{-time.Second, time.Second, time.Minute, 6 * time.Minute, 5 * time.Hour}).Draw(t, "wait")
 	m.now = m.now.Add(d)
 	m.c.Tick(m.now)
+	m.takeReleased(t)
+	usable := false
+	for _, r := range m.reps {
+		usable = usable || r.Ready && !r.Draining
+	}
+	for _, o := range m.open {
+		if waited := m.c.at - int64(o.arrived.Sub(m.c.epoch)); o.held && usable && waited > int64(m.set.MaxHold) {
+			t.Fatalf("a request waits for %v, the limit is %v", time.Duration(waited), m.set.MaxHold)
+		}
+	}
 }
 
 func (m *machine) Move(t *rapid.T) {
@@ -189,8 +261,8 @@ func (m *machine) Forget(t *rapid.T) {
 	k := keyOf(rapid.IntRange(1, 20).Draw(t, "key"))
 	m.c.Forget(k)
 	for i := range m.open {
-		if m.open[i].key == k {
-			m.open[i].key = Key{}
+		if o := &m.open[i]; o.asked == k {
+			o.key, o.forgotten = Key{}, true
 		}
 	}
 }
@@ -207,12 +279,17 @@ func (m *machine) Check(t *rapid.T) {
 	if sum != m.forwarded {
 		t.Fatalf("classes add up to %d of %d forwarded", sum, m.forwarded)
 	}
-	if v.InFlight != len(m.open) {
-		t.Fatalf("%d in flight, want %d", v.InFlight, len(m.open))
-	}
 	perReplica := make([]int, len(m.c.replicas))
+	held := 0
 	for _, o := range m.open {
-		perReplica[o.d.Replica]++
+		if o.held {
+			held++
+		} else {
+			perReplica[o.d.Replica]++
+		}
+	}
+	if v.InFlight != len(m.open)-held || v.Held != held {
+		t.Fatalf("%d in flight and %d held, want %d and %d", v.InFlight, v.Held, len(m.open)-held, held)
 	}
 	for i := range m.c.replicas {
 		if n := m.c.replicas[i].inFlight; n != perReplica[i] {
@@ -236,10 +313,15 @@ func TestCoreProperties(t *testing.T) {
 		for _, o := range m.open {
 			m.c.Done(m.now, o.t, failed())
 		}
-		if v := m.c.View(m.now); v.InFlight != 0 || m.c.table.lists[listBusy].count != 0 || m.c.tickets.count != 0 {
+		if v := m.c.View(m.now); v.InFlight != 0 || v.Held != 0 || m.c.table.lists[listBusy].count != 0 || m.c.tickets.count != 0 {
 			t.Fatalf("all ended, but %d in flight, %d busy, %d tickets", v.InFlight, m.c.table.lists[listBusy].count, m.c.tickets.count)
 		}
+		m.now = m.now.Add(5 * time.Hour)
+		m.c.Tick(m.now)
 		for i := range m.c.replicas {
+			if n := m.c.replicas[i].places.count; n != 0 {
+				t.Fatalf("all clients are gone for long, but replica %d has %d places taken", i, n)
+			}
 			if m.c.replicas[i].prefill != 0 {
 				t.Fatalf("all ended, but replica %d waits for %d tokens", i, m.c.replicas[i].prefill)
 			}

@@ -14,6 +14,7 @@ const (
 	noteNoneFreer      // home is crowded, but no other has fewer in flight
 	noteOwnCrowd       // the conversation's own requests crowd its home
 	notePriced         // the prices decided
+	noteDoor           // admission gave its conversation a place there
 )
 
 // String returns the name of the class as the API and the headers spell it.
@@ -54,6 +55,9 @@ func (d *Decision) Reason() string {
 	case ClassSpilled:
 		return d.spilledReason()
 	case ClassRehomed:
+		if d.note == noteDoor {
+			return fmt.Sprintf("rehomed: it has a place on replica %d, where there was room first; its home was replica %d; waited %.1f s", d.Replica, d.Home, d.Wait.Seconds())
+		}
 		if d.MissExpected == MissReplicaRestarted {
 			return fmt.Sprintf("rehomed: its home, replica %d, has restarted with an empty cache; replica %d is the new home", d.Home, d.Replica)
 		}
@@ -76,6 +80,8 @@ func (d *Decision) Reason() string {
 
 func (d *Decision) stickyReason() string {
 	switch d.note {
+	case noteDoor:
+		return fmt.Sprintf("sticky: it has a place on its home, replica %d; waited %.1f s", d.Home, d.Wait.Seconds())
 	case noteNoneFreer:
 		return fmt.Sprintf("sticky: its home, replica %d, has %d in flight and no other replica has fewer", d.Home, d.HomeInFlight)
 	case notePriced:
@@ -98,6 +104,8 @@ func (d *Decision) spilledReason() string {
 
 func (d *Decision) placedReason() string {
 	switch d.note {
+	case noteDoor:
+		return fmt.Sprintf("placed: replica %d had room for a new conversation; waited %.1f s", d.Replica, d.Wait.Seconds())
 	case noteTableFull:
 		return fmt.Sprintf("placed: replica %d carries the least; the table is full of live conversations, so the home is not kept", d.Replica)
 	case noteTwin:

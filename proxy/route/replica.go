@@ -20,12 +20,18 @@ type replica struct {
 	newest int32  // most recently used node of its shadow, or none
 	oldest int32  // least recently used one, or none
 
-	firstByte int64 // moment of its last first byte
-	prefill   int64 // tokens dispatched to it that wait for their first byte
+	firstByte int64   // moment of its last first byte
+	places    ledger  // admitted conversations: what their contexts take of the budget
+	idle      seats   // of these, those without a request past the door, longest idle first
+	busy      seats   // of these, the others
+	gate      []int32 // tickets let in that wait for their turn to prefill
+	gated     int64   // their tokens to compute
+	cold      int     // long prefills on their way to a first byte
+	prefill   int64   // tokens dispatched to it that wait for their first byte
 }
 
 func newReplica() replica {
-	return replica{newest: none, oldest: none}
+	return replica{newest: none, oldest: none, idle: noSeats, busy: noSeats}
 }
 
 // usable tells whether the replica may get new requests.
@@ -73,11 +79,16 @@ func (c *Core) reserve(t *ticket, i int, class Class) {
 	r.counts[class]++
 	r.chosen = c.nextChoice()
 	r.prefill += t.uncached
+	if t.uncached > int64(c.chunk(i)) {
+		t.cold = true
+		r.cold++
+	}
 	c.counts[class]++
 	c.inFlight++
 	if t.conv != none {
 		c.table.at(t.conv).inFlight++
 	}
+	c.pass(t)
 }
 
 // release gives the place of a ticket back. It is the only place that lowers the
@@ -93,6 +104,7 @@ func (c *Core) release(t *ticket) {
 	if t.conv != none {
 		c.table.at(t.conv).inFlight--
 	}
+	c.back(t)
 }
 
 // unreserve releases a place whose request moves on to another replica and takes its
@@ -105,8 +117,13 @@ func (c *Core) unreserve(t *ticket) {
 
 // prefillDone takes a ticket out of the tokens that wait for a first byte.
 func (c *Core) prefillDone(t *ticket) {
-	c.replicas[t.replica].prefill -= t.uncached
+	r := &c.replicas[t.replica]
+	r.prefill -= t.uncached
 	t.uncached = 0
+	if t.cold {
+		t.cold = false
+		r.cold--
+	}
 }
 
 func (c *Core) nextChoice() uint64 {

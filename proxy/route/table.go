@@ -8,9 +8,10 @@ const liveFor = int64(5 * time.Minute)
 // The lists that a conversation can be in. Each conversation is in exactly one.
 const (
 	listBusy   = 0 // has an open request; in no order
-	listRecent = 1 // live, by last turn; 1 for main, 2 for agents
-	listIdle   = 3 // no longer live, by last turn; 3 for main, 4 for agents
-	numLists   = 5
+	listFresh  = 1 // by last turn, may still come back soon; 1 for main, 2 for agents
+	listRecent = 3 // live, but taken for ended; 3 for main, 4 for agents
+	listIdle   = 5 // no longer live; 5 for main, 6 for agents
+	numLists   = 7
 )
 
 // conv is one conversation. Its size times Settings.MaxConversations bounds the
@@ -24,15 +25,22 @@ type conv struct {
 	context    int64 // tokens of its last prompt and answer
 	prompt     int64 // tokens of its last prompt; 0 when never measured
 	liveOwn    int64 // tokens that it put into the live ledger of its home
+	size       int64 // tokens that it takes of a budget while admitted, without the shared prompt
+	waited     int64 // time that its requests have spent at the door
+	admittedAt int64
 
 	home     int32 // replica, or none
 	oldHome  int32 // home before it was lost, or none
 	inFlight int32
+	through  int32 // requests of it past the door: gated or in flight
 	open     int32 // requests of it from arrival to end
 	shared   int32 // its shared prompt, or none
 	nodes    int32 // first node of its shadow, or none
 	prev     int32
 	next     int32 // also the free list
+
+	seatPrev int32 // neighbours among the admitted conversations of its home
+	seatNext int32
 
 	list      uint8
 	agent     bool
@@ -43,6 +51,10 @@ type conv struct {
 	forgotten bool // dropped from the maps; freed with its last request
 	used      bool
 	live      bool // is counted in the live ledger of its home
+	ended     bool // was taken for ended: it did not come back in time
+	admitted  bool // has a place on its home
+	lost      bool // its place was taken against its will
+	yield     bool // gives its place up when its turn ends
 	byChain   bool // it has no id; its chain is in the map
 
 	chainPos  uint8
@@ -189,6 +201,15 @@ func (c *Core) life(agent uint8) int64 {
 func (c *Core) sweep() {
 	for k := range uint8(2) {
 		for {
+			i := c.table.lists[listFresh+k].tail
+			if i == none || c.at-c.table.at(i).lastActive < min(c.endsAfter(), liveFor, c.life(k)) {
+				break
+			}
+			c.table.move(i, listRecent+k)
+			c.table.at(i).ended = true
+			c.learned.rhythm.end()
+		}
+		for {
 			i := c.table.lists[listRecent+k].tail
 			if i == none || c.at-c.table.at(i).lastActive < min(liveFor, c.life(k)) {
 				break
@@ -244,6 +265,7 @@ func (c *Core) drop(i int32) {
 // with it.
 func (c *Core) setHome(i int32, r int) {
 	v := c.table.at(i)
+	c.expel(i, v.admitted)
 	live := v.live
 	c.setLive(i, false)
 	v.home, v.confirmed = int32(r), false
@@ -288,4 +310,10 @@ func (c *Core) homeAlive(v *conv) bool {
 	}
 	r := &c.replicas[v.home]
 	return r.usable() && r.Incarnation == v.homeInc
+}
+
+// isHome tells whether replica r, in its present life, is the home of conversation i.
+func (c *Core) isHome(i int32, r int) bool {
+	v := c.table.at(i)
+	return v.home == int32(r) && v.homeInc == c.replicas[r].Incarnation
 }

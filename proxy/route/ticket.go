@@ -9,6 +9,10 @@ type ticket struct {
 	reserved   bool  // holds a place on replica
 	firstByte  bool  // the replica has begun to answer
 	unkeyed    bool  // no conversation could be told
+	queued     bool  // waits at the door
+	gated      bool  // let in, waits for its turn to prefill on replica
+	through    bool  // past the door: gated or in flight
+	cold       bool  // its prefill takes more than one step and has no first byte yet
 	first      bool  // first turn of its conversation
 	class      Class //
 	kind       Kind
@@ -21,16 +25,22 @@ type ticket struct {
 	shared     int32 // its shared prompt, or none
 	nextFree   int32
 	arrived    int64
+	wait       int64 // time spent at the door
+	rank       int64 // place in the queue: arrival less credit
 	dispatched int64
 	ttfb       int64  // from dispatch, or the replica's first byte before, to its first byte
 	inc        uint64 // incarnation of its replica
 	before     int64  // tokens of the last prompt of its conversation
 	turn       uint64
 	hashKey    uint64
-	chain      uint64  // hash over the whole prompt, 0 when not given
-	bytes      int64   // size of the prompt part of the body
-	tokens     int64   // its estimate in tokens
-	uncached   int64   // estimate of the tokens to compute, while it waits for a first byte
+	chain      uint64 // hash over the whole prompt, 0 when not given
+	bytes      int64  // size of the prompt part of the body
+	tokens     int64  // its estimate in tokens
+	uncached   int64  // estimate of the tokens to compute, while it waits for a first byte
+	key        Key
+	group      Key
+	parent     Key
+	terms      []Term  // of its placement, while it waits and until it ends
 	tried      []int32 // replicas that failed it
 }
 
@@ -55,9 +65,10 @@ func (ts *tickets) open(at int64, r *Request) int32 {
 	}
 	t := &ts.slots[i]
 	*t = ticket{
-		gen: t.gen, tried: t.tried[:0], open: true, arrived: at,
+		gen: t.gen, tried: t.tried[:0], terms: t.terms[:0], open: true, arrived: at,
 		kind: r.Kind, replica: none, conv: none, shared: none, twin: none,
 		hashKey: r.HashKey, bytes: int64(r.PromptBytes),
+		key: r.Key, group: r.Group, parent: r.Parent,
 	}
 	if n := len(r.Chain); n > 0 {
 		t.chain = r.Chain[n-1]

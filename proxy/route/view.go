@@ -23,9 +23,10 @@ func (c *Core) View(now time.Time) View {
 			Live: r.live.count, LiveTokens: r.live.total(),
 		}
 	}
-	for _, l := range [...]int{listBusy, listRecent, listRecent + 1} {
+	for _, l := range [...]int{listBusy, listFresh, listFresh + 1, listRecent, listRecent + 1} {
 		v.Live += c.table.lists[l].count
 	}
+	c.viewDoor(&v)
 	return v
 }
 
@@ -50,7 +51,7 @@ func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) {
 			return
 		}
 	}
-	for _, l := range [...]int{listRecent, listIdle} {
+	for _, l := range [...]int{listFresh, listRecent, listIdle} {
 		a, b := c.table.lists[l].head, c.table.lists[l+1].head
 		for a != none || b != none {
 			next := &a
@@ -70,7 +71,7 @@ func (c *Core) viewOf(v *conv) ConversationView {
 	cv := ConversationView{
 		Key: v.key, Group: v.group, Home: int(v.home), Context: v.context,
 		InFlight: int(v.inFlight), Turns: v.turns, LastActive: c.time(v.lastActive),
-		Agent: v.agent, Live: v.live,
+		Agent: v.agent, Live: v.live, Admitted: v.admitted,
 	}
 	if v.home != none {
 		if n := c.shadow.find(v, int(v.home)); n != none {
@@ -93,8 +94,12 @@ func (c *Core) Move(now time.Time, k Key, replica int) bool {
 	if v.home == int32(replica) && v.homeInc == c.replicas[replica].Incarnation {
 		return true
 	}
+	admitted := v.admitted
 	c.setHome(i, replica)
 	v.confirmed, v.homed = true, true
+	if admitted && c.replicas[replica].usable() {
+		c.seat(i, v.size)
+	}
 	return true
 }
 

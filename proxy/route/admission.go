@@ -1,0 +1,342 @@
+package route
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Working-set admission lets in, per replica, only as many conversations as its cache
+// can hold. A conversation that is let in has a place on its home: its context counts
+// against the capacity there until it is idle for long while others wait, or until a
+// place is taken for one that waited long. The rest waits at the door, in order.
+//
+// A request passes the queue (does its conversation have a place?) and the gate of
+// its replica (are there long prefills before it?):
+//
+//	Arrive -> queue -> gate -> in flight -> Done
+//	              \_____________^ warm, or nobody waits
+
+// Constants of the rule.
+const (
+	maxAnswer     = 4096.0                   // tokens of an answer that a place reserves at most
+	guessPrefill  = 3000.0                   // tokens a second, until the first long prefill
+	maxSpell      = int64(240 * time.Second) // bound of the spell, see door
+	endsAtLeast   = int64(60 * time.Second)  // idle time before a conversation is taken for ended
+	coldAtOnce    = 2                        // long prefills of a replica on their way
+	secondsFlight = 0.3                      // what a request in flight adds to the cost of a place
+	secondsFull   = 0.5                      // what a full budget adds to it
+)
+
+// door is the state of admission and what follows from the measured inputs.
+type door struct {
+	queue   []int32 // tickets that wait for a place, in order
+	waiting int     // of these, not let in by the pump in progress
+	gated   int     // tickets at the gates of all replicas
+
+	open    bool    // capacities and figures are known, so requests may be held
+	largest int64   // largest capacity of a usable replica
+	prefill float64 // tokens a second
+	fill    int64   // time to fill a cache
+	keep    int64   // idle time for which a place is kept while others wait
+	growth  int64   // tokens kept free for each place
+	spell   int64   // residence before a place may be taken, and wait before one may take it
+
+	released []Release
+	spare    []Release // what Released handed out last
+	victims  []int32
+	rival    []int32
+}
+
+// derive works out the figures of the door.
+func (c *Core) derive() {
+	d := &c.door
+	var capacity, used, n int64
+	d.largest = 0
+	d.open = c.set.Admission == AdmissionWorkingSet && c.set.Affinity
+	for i := range c.replicas[:c.present] {
+		r := &c.replicas[i]
+		if !r.usable() {
+			continue
+		}
+		if r.Capacity <= 0 || r.MetricsUnavailable {
+			d.open = false
+		}
+		n++
+		capacity += r.Capacity
+		used += r.places.total()
+		d.largest = max(d.largest, r.Capacity)
+	}
+	if n == 0 {
+		d.open = false
+		return
+	}
+	d.prefill = guessPrefill
+	if c.learned.prefill.known() {
+		d.prefill = max(1, c.learned.prefill.value)
+	}
+	each := float64(capacity) / float64(n)
+	d.fill = int64(each / d.prefill * 1e9)
+	cost := int64(max(float64(used)/float64(n), each/2) / d.prefill * 1e9)
+	d.keep = c.learned.rhythm.keep(c.at, cost)
+	d.growth = 0
+	if d.keep > 0 {
+		d.growth = int64(c.learned.growth.value)
+	}
+	d.spell = min(6*d.fill, maxSpell)
+}
+
+// endsAfter returns the idle time after which a conversation is taken for ended.
+func (c *Core) endsAfter() int64 { return max(endsAtLeast, 4*c.door.fill) }
+
+// held returns the requests that wait, in the queue and at the gates.
+func (c *Core) held() int { return c.door.waiting + c.door.gated }
+
+// holdable tells whether a request may be held at all: admission is on, all that it
+// needs is known, the request has a conversation and fits a replica.
+func (c *Core) holdable(t *ticket) bool {
+	return c.door.open && t.conv != none &&
+		c.budget(t)+c.shadow.shared.size(t.shared) <= c.door.largest
+}
+
+// mayHold is holdable after a fresh look at the replicas.
+func (c *Core) mayHold(t *ticket) bool {
+	c.derive()
+	return c.holdable(t)
+}
+
+// knock takes a request of a conversation to the door.
+func (c *Core) knock(ti int32, d *Decision) Verdict {
+	t := c.tickets.at(ti)
+	v := c.table.at(t.conv)
+	switch {
+	case v.admitted && !v.yield && v.through >= convInFlight:
+		c.decideKeyed(ti, d)
+		return Forward
+	case v.admitted && !v.yield:
+		home := int(v.home)
+		c.pass(t)
+		c.resize(t.conv, t)
+		c.relieve(home)
+		c.toGate(ti, home, ClassSticky)
+	case c.held() >= c.set.MaxQueue:
+		return RefusedFull
+	default:
+		c.enqueue(ti)
+		c.pump()
+	}
+	return c.takeOwn(ti, d)
+}
+
+// takeOwn takes the release of a ticket that was let in at once back out of the list.
+func (c *Core) takeOwn(ti int32, d *Decision) Verdict {
+	name := c.tickets.name(ti)
+	for k := len(c.door.released) - 1; k >= 0; k-- {
+		if c.door.released[k].Ticket == name {
+			*d = c.door.released[k].Decision
+			c.door.released = slices.Delete(c.door.released, k, k+1)
+			return Forward
+		}
+	}
+	return Held
+}
+
+// relieve takes places of idle conversations while a replica is over its capacity,
+// longest idle first.
+func (c *Core) relieve(i int) {
+	r := &c.replicas[i]
+	for r.places.total() > r.Capacity && r.idle.first != none {
+		c.expel(r.idle.first, true)
+	}
+}
+
+// toGate takes a ticket whose conversation has a place on replica i to the gate
+// there. Long prefills pass few at a time, and in order, while anyone waits at the
+// door; all others pass at once.
+func (c *Core) toGate(ti int32, i int, class Class) {
+	t := c.tickets.at(ti)
+	r := &c.replicas[i]
+	t.class, t.replica = class, int32(i)
+	c.pass(t)
+	uncached := max(0, t.tokens-c.shadow.cached(c, t.conv, t.shared, i))
+	if uncached <= int64(c.chunk(i)) || len(r.gate) == 0 && c.gateOpen(i) {
+		c.forward(ti)
+		return
+	}
+	t.gated, t.uncached = true, uncached
+	r.gate = append(r.gate, ti)
+	r.gated += uncached
+	c.door.gated++
+}
+
+func (c *Core) gateOpen(i int) bool {
+	return c.replicas[i].cold < coldAtOnce || c.door.waiting == 0
+}
+
+// openGate lets through what may pass the gate of replica i now.
+func (c *Core) openGate(i int) {
+	r := &c.replicas[i]
+	for len(r.gate) > 0 {
+		ti := r.gate[0]
+		t := c.tickets.at(ti)
+		if !c.gateOpen(i) && !c.overdue(t) {
+			return
+		}
+		c.ungate(ti)
+		if v := c.table.at(t.conv); !v.admitted || v.home != int32(i) {
+			c.back(t) // its place is gone
+			c.enqueue(ti)
+			continue
+		}
+		c.forward(ti)
+	}
+}
+
+// ungate takes a ticket out of the gate of its replica.
+func (c *Core) ungate(ti int32) {
+	t := c.tickets.at(ti)
+	r := &c.replicas[t.replica]
+	r.gate = slices.DeleteFunc(r.gate, func(x int32) bool { return x == ti })
+	r.gated -= t.uncached
+	t.gated, t.uncached = false, 0
+	c.door.gated--
+}
+
+// forward decides a ticket that passed door and gate and hands it out.
+func (c *Core) forward(ti int32) {
+	t := c.tickets.at(ti)
+	t.wait = c.at - t.arrived
+	d := Decision{Replica: none, Home: none, note: noteDoor}
+	if t.class != ClassSticky {
+		d.Terms = t.terms
+	}
+	c.decide(ti, &d, t.class, int(t.replica))
+	c.handOut(ti, &d)
+}
+
+func (c *Core) handOut(ti int32, d *Decision) {
+	c.door.released = append(c.door.released, Release{Ticket: c.tickets.name(ti), Decision: *d})
+}
+
+// overdue tells whether a request has waited as long as any may.
+func (c *Core) overdue(t *ticket) bool { return c.at-t.arrived >= int64(c.set.MaxHold) }
+
+// clearGate sends what waits at the gate of replica i back to the queue, with its time
+// of arrival.
+func (c *Core) clearGate(i int) {
+	r := &c.replicas[i]
+	for len(r.gate) > 0 {
+		ti := r.gate[0]
+		c.ungate(ti)
+		c.back(c.tickets.at(ti))
+		c.enqueue(ti)
+	}
+}
+
+// expelAll takes all places of replica i.
+func (c *Core) expelAll(i int, lost bool) {
+	r := &c.replicas[i]
+	for r.idle.first != none {
+		c.expel(r.idle.first, lost)
+	}
+	for r.busy.first != none {
+		c.expel(r.busy.first, lost)
+	}
+}
+
+// evacuate clears replica i, which takes no requests any more or has lost its cache.
+func (c *Core) evacuate(i int) {
+	c.clearGate(i)
+	c.expelAll(i, true)
+}
+
+// closeDoor lets everybody through that waits. Places are kept while only a figure is
+// missing, and end with admission itself.
+func (c *Core) closeDoor() {
+	for i := range c.replicas {
+		c.clearGate(i)
+		if c.set.Admission != AdmissionWorkingSet || !c.set.Affinity {
+			c.expelAll(i, false)
+		}
+	}
+	if c.usable == 0 {
+		return // they wait for a replica
+	}
+	for _, ti := range c.door.queue {
+		c.letPlain(ti)
+	}
+	c.compact()
+}
+
+// letPlain forwards a ticket of the queue by plain affinity, without a place.
+func (c *Core) letPlain(ti int32) {
+	t := c.tickets.at(ti)
+	c.unqueue(t)
+	t.wait = c.at - t.arrived
+	d := Decision{Replica: none, Home: none}
+	if c.set.Affinity {
+		c.decideKeyed(ti, &d)
+	} else {
+		c.decide(ti, &d, ClassOff, c.placeOff(t, &d))
+	}
+	t.terms = append(t.terms[:0], d.Terms...)
+	d.Terms = t.terms
+	c.handOut(ti, &d)
+}
+
+// Requeue puts a forwarded request that got no first byte back to the door, with its
+// time of arrival; its replica is not tried again. The decision comes through
+// Released. False means that the request cannot be held and its reservation is
+// unchanged: use [Core.Reroute].
+func (c *Core) Requeue(now time.Time, t Ticket) bool {
+	c.advance(now)
+	c.derive()
+	ti := c.tickets.find(t)
+	if ti == none {
+		return false
+	}
+	tk := c.tickets.at(ti)
+	if !tk.reserved || tk.firstByte || !c.holdable(tk) || tk.class > ClassRehomed {
+		return false
+	}
+	failed := tk.replica
+	tk.tried = append(tk.tried, failed)
+	if !c.untried(tk) {
+		tk.tried = tk.tried[:len(tk.tried)-1]
+		return false
+	}
+	c.replicas[failed].fail(c.at)
+	c.unreserve(tk)
+	if v := c.table.at(tk.conv); v.home == failed {
+		c.expel(tk.conv, true)
+	}
+	c.enqueue(ti)
+	c.pump()
+	return true
+}
+
+// untried tells whether a usable replica is left that has not failed the ticket.
+func (c *Core) untried(t *ticket) bool {
+	for i := range c.replicas[:c.present] {
+		if c.replicas[i].usable() && !t.wasTried(int32(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+// room returns the most tokens that any replica has free for one more conversation.
+func (c *Core) room() int64 {
+	most := int64(0)
+	for i := range c.replicas[:c.present] {
+		r := &c.replicas[i]
+		if !r.usable() {
+			continue
+		}
+		if r.places.count == 0 {
+			return math.MaxInt64
+		}
+		most = max(most, r.Capacity-r.places.total()-c.door.growth*int64(r.places.count+1))
+	}
+	return most
+}

@@ -1,0 +1,362 @@
+package route
+
+import (
+	"slices"
+	"time"
+)
+
+// enqueue puts a ticket at the end of the queue; the next pump puts it in order.
+func (c *Core) enqueue(ti int32) {
+	c.tickets.at(ti).queued = true
+	c.door.queue = append(c.door.queue, ti)
+	c.door.waiting++
+}
+
+// unqueue marks a ticket as out of the queue; compact takes it out.
+func (c *Core) unqueue(t *ticket) {
+	t.queued = false
+	c.door.waiting--
+}
+
+// compact takes out of the queue what no longer waits.
+func (c *Core) compact() {
+	c.door.queue = slices.DeleteFunc(c.door.queue, func(ti int32) bool {
+		return !c.tickets.at(ti).queued
+	})
+}
+
+// leaveDoor takes a ticket that ends away from the queue or the gate.
+func (c *Core) leaveDoor(ti int32) {
+	t := c.tickets.at(ti)
+	switch {
+	case t.queued:
+		c.unqueue(t)
+		c.compact()
+	case t.gated:
+		c.ungate(ti)
+		c.back(t)
+	}
+}
+
+// order sorts the queue by arrival less credit. Credit comes from what the
+// conversation has waited before; one that lost its place against its will goes
+// before all that came a spell earlier.
+func (c *Core) order() {
+	q := c.door.queue
+	most := int64(0)
+	if c.door.keep > 0 {
+		most = 10 * c.door.fill
+	}
+	for k, ti := range q {
+		t := c.tickets.at(ti)
+		v := c.table.at(t.conv)
+		credit := min(v.waited, most)
+		if v.lost {
+			credit = v.waited + c.door.spell
+		}
+		t.rank = t.arrived - credit
+		for ; k > 0 && t.rank < c.tickets.at(q[k-1]).rank; k-- { // nearly in order already
+			q[k] = q[k-1]
+		}
+		q[k] = ti
+	}
+}
+
+// pump lets in what may go now, in order, and opens the gates.
+func (c *Core) pump() {
+	c.derive()
+	if !c.door.open {
+		c.closeDoor()
+		return
+	}
+	if len(c.door.queue) > 0 {
+		c.order()
+		c.walk()
+		c.compact()
+	}
+	for i := range c.replicas {
+		c.openGate(i)
+	}
+}
+
+// walk goes through the queue once. A request that has waited for the time of filling
+// a cache is passed by nobody.
+func (c *Core) walk() {
+	var freed, closed bool
+	head := true
+	room := c.room()
+	for _, ti := range c.door.queue {
+		t := c.tickets.at(ti)
+		if closed && !c.overdue(t) {
+			continue
+		}
+		if !c.holdable(t) {
+			c.letPlain(ti)
+			continue
+		}
+		v := c.table.at(t.conv)
+		to := none
+		switch {
+		case v.admitted && !v.yield:
+			to = int(v.home) // another request of it was let in
+		case c.budget(t) <= room:
+			to = c.placeAtDoor(t)
+		}
+		if to == none && !freed {
+			freed = true
+			c.freeIdle()
+			room = c.room()
+			to = c.placeAtDoor(t)
+		}
+		if to == none && head && c.at-t.arrived >= c.door.spell {
+			to = c.displace(t)
+		}
+		if to == none && c.overdue(t) {
+			to = c.leastFull(t)
+		}
+		if to == none {
+			head = false
+			closed = closed || c.at-t.arrived > c.door.fill
+			continue
+		}
+		c.letIn(ti, to)
+		room = c.room()
+	}
+}
+
+// letIn gives the conversation of a ticket a place on replica to.
+func (c *Core) letIn(ti int32, to int) {
+	t := c.tickets.at(ti)
+	v := c.table.at(t.conv)
+	c.unqueue(t)
+	v.waited += c.at - t.arrived
+	class := ClassSticky
+	if !c.isHome(t.conv, to) {
+		c.loseHome(t.conv)
+		class = ClassPlaced
+		if v.homed {
+			class = ClassRehomed
+		}
+		c.setHome(t.conv, to)
+	} else if t.first {
+		class = ClassPlaced
+	}
+	if v.admitted && !v.yield {
+		c.resize(t.conv, t)
+	} else {
+		c.expel(t.conv, false)
+		c.seat(t.conv, c.budget(t))
+	}
+	t.terms = append(t.terms[:0], c.terms[:c.present]...)
+	c.toGate(ti, to, class)
+}
+
+// takes tells whether replica i has room for the conversation of a ticket: its
+// context and the growth of all within the capacity, or nobody there at all.
+func (c *Core) takes(t *ticket, i int) bool {
+	return c.missing(t, i) <= 0 || c.replicas[i].places.count == 0
+}
+
+// missing returns the tokens that replica i lacks to let a ticket's conversation in.
+func (c *Core) missing(t *ticket, i int) int64 {
+	p := &c.replicas[i].places
+	add := c.budget(t)
+	if t.shared != none && !p.holds(t.shared) {
+		add += c.shadow.shared.size(t.shared)
+	}
+	return p.total() + add + c.door.growth*int64(p.count+1) - c.replicas[i].Capacity
+}
+
+// placeAtDoor returns the replica with room that would answer a ticket soonest, or
+// none. The terms' scores are in seconds.
+func (c *Core) placeAtDoor(t *ticket) int {
+	best := none
+	for i := range c.terms[:c.present] {
+		r := &c.replicas[i]
+		m := &c.terms[i]
+		*m = Term{
+			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.live.count), Fill: -1, Price: -1,
+			Eligible: r.usable() && !t.wasTried(int32(i)) && c.takes(t, i),
+		}
+		if r.Capacity > 0 {
+			m.Fill = float64(r.places.total()) / float64(r.Capacity)
+		}
+		ahead := r.prefill + r.gated + max(0, t.tokens-c.shadow.cached(c, t.conv, t.shared, i))
+		m.Score = float64(ahead)/c.door.prefill + secondsFlight*float64(r.inFlight) + secondsFull*m.Fill
+		if !m.Eligible {
+			continue
+		}
+		if best == none || m.Score < c.terms[best].Score || m.Score == c.terms[best].Score && c.lighter(i, best) {
+			best = i
+		}
+	}
+	return best
+}
+
+// leastFull returns the usable replica whose budget is used least, for a request that
+// has waited as long as any may. Replicas that failed it come last.
+func (c *Core) leastFull(t *ticket) int {
+	best, low, tried := none, 0.0, false
+	for i := range c.replicas[:c.present] {
+		r := &c.replicas[i]
+		if !r.usable() {
+			continue
+		}
+		failed := t.wasTried(int32(i))
+		full := float64(r.places.total()) / float64(r.Capacity)
+		if best == none || tried && !failed || tried == failed && full < low {
+			best, low, tried = i, full, failed
+		}
+	}
+	return best
+}
+
+// freeIdle takes the places of conversations that have been idle for longer than it
+// pays to keep them while others wait.
+func (c *Core) freeIdle() {
+	for i := range c.replicas[:c.present] {
+		r := &c.replicas[i]
+		for r.idle.first != none && c.at-c.table.at(r.idle.first).lastActive >= c.door.keep {
+			c.expel(r.idle.first, false)
+		}
+	}
+}
+
+// displace makes room for the head of the queue where that ends the fewest turns: it
+// takes the places of idle conversations now and those of busy ones when their turns
+// end. It returns the replica if there is room at once, else none.
+func (c *Core) displace(t *ticket) int {
+	best, fewest := none, 0
+	for i := range c.replicas[:c.present] {
+		if !c.replicas[i].usable() || t.wasTried(int32(i)) {
+			continue
+		}
+		busy, ok := c.choose(t, i)
+		if !ok {
+			continue
+		}
+		if len(c.door.victims) == 0 {
+			return none // enough of them yield already
+		}
+		if best == none || busy < fewest {
+			best, fewest = i, busy
+			c.door.victims, c.door.rival = c.door.rival, c.door.victims
+		}
+	}
+	if best == none {
+		return none
+	}
+	for _, i := range c.door.rival {
+		if v := c.table.at(i); v.through == 0 {
+			c.expel(i, true)
+		} else {
+			v.yield, v.lost = true, true
+		}
+	}
+	if c.takes(t, best) {
+		return best
+	}
+	return none
+}
+
+// choose collects in victims whose places on replica i make room for a ticket: those
+// that have been there for a spell, idle ones first, then longest resident. It
+// returns how many of them are busy; false means that there are not enough.
+func (c *Core) choose(t *ticket, i int) (busy int, ok bool) {
+	r := &c.replicas[i]
+	need := c.missing(t, i)
+	victims := c.door.victims[:0]
+	for k := r.busy.first; k != none; k = c.table.at(k).seatNext {
+		v := c.table.at(k)
+		if v.yield {
+			need -= v.size + c.door.growth
+		} else if c.at-v.admittedAt >= c.door.spell {
+			victims = append(victims, k)
+		}
+	}
+	slices.SortFunc(victims, func(a, b int32) int {
+		return int(c.table.at(a).admittedAt - c.table.at(b).admittedAt)
+	})
+	n := len(victims)
+	for k := r.idle.first; k != none; k = c.table.at(k).seatNext {
+		if c.at-c.table.at(k).admittedAt >= c.door.spell {
+			victims = append(victims, k)
+		}
+	}
+	// Idle ones first.
+	slices.Reverse(victims[:n])
+	slices.Reverse(victims)
+	idle := len(victims) - n
+	slices.Reverse(victims[:idle])
+	taken := 0
+	for taken < len(victims) && need > 0 {
+		need -= c.table.at(victims[taken]).size + c.door.growth
+		taken++
+	}
+	c.door.victims = victims[:taken]
+	return max(0, taken-idle), need <= 0
+}
+
+// heldReason says for a person what a held request waits for.
+func (c *Core) heldReason(t *ticket) string {
+	switch {
+	case t.gated:
+		return "has a place; waits until long prompts before it are read"
+	case c.usable == 0:
+		return "waits for a replica"
+	case c.table.at(t.conv).lost:
+		return "lost its place to one that waited longer; waits for room"
+	default:
+		return "waits for room in a cache"
+	}
+}
+
+// viewDoor fills what a view says about the door.
+func (c *Core) viewDoor(v *View) {
+	const shown = 16
+	v.Held = c.held()
+	show := func(ti int32) {
+		t := c.tickets.at(ti)
+		at := c.time(t.arrived)
+		if v.OldestHeld.IsZero() || at.Before(v.OldestHeld) {
+			v.OldestHeld = at
+		}
+		cv := c.table.at(t.conv)
+		if cv.home != none && int(cv.home) < len(v.Replicas) {
+			v.Replicas[cv.home].Held++
+		}
+		if len(v.Queue) < shown {
+			v.Queue = append(v.Queue, HeldView{
+				Conversation: cv.key, Tokens: t.tokens, Arrived: at, Reason: c.heldReason(t),
+			})
+		}
+	}
+	for i := range c.replicas {
+		for _, ti := range c.replicas[i].gate {
+			show(ti)
+		}
+	}
+	for _, ti := range c.door.queue {
+		show(ti)
+	}
+}
+
+// Released returns the held requests that may go now, and forgets them. The slice
+// is valid until the next call. Look after every other call.
+func (c *Core) Released() []Release {
+	out := slices.DeleteFunc(c.door.released, func(r Release) bool {
+		return c.tickets.find(r.Ticket) == none // ended meanwhile
+	})
+	c.door.released, c.door.spare = c.door.spare[:0], out
+	return out
+}
+
+// Tick lets time pass for what waits and what idles. Call it 10 times a second
+// while anyone waits, else once a second.
+func (c *Core) Tick(now time.Time) {
+	c.advance(now)
+	c.sweep()
+	if c.held() > 0 {
+		c.pump()
+	}
+}
