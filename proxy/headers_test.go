@@ -89,9 +89,9 @@ func TestExpectContinue(t *testing.T) {
 		size   int
 		status int
 		asked  bool
-	}{{2 << 20, 200, true}, {70 << 20, 413, false}} {
+	}{{2 << 20, 200, true}, {4 << 20, 413, false}} {
 		bubble(t, func(t *testing.T) {
-			b := newBox(t, 1, answers(1))
+			b := newBox(t, 1, answers(1), func(o *Options, _ *Snapshot) { o.MaxBodyBytes = 3 << 20 })
 			body := chat("m", false)
 			body += strings.Repeat(" ", c.size-len(body))
 			r := b.request(context.Background(), "/v1/chat/completions", body, "Expect", "100-continue")
@@ -113,8 +113,12 @@ func TestExpectContinue(t *testing.T) {
 
 // Agents send megabytes; past the limit the refusal can be read, and pins nothing.
 func TestBodySizes(t *testing.T) {
+	if n := (Options{}).withDefaults().MaxBodyBytes; n != 64<<20 {
+		t.Errorf("the default limit is %d bytes, want 64 MiB", n)
+	}
+	const limit = 8 << 20
 	bubble(t, func(t *testing.T) {
-		b := newBox(t, 1, answers(1))
+		b := newBox(t, 1, answers(1), func(o *Options, _ *Snapshot) { o.MaxBodyBytes = limit })
 		pad := func(size int) string {
 			body := chat("m", false)
 			return body[:len(body)-1] + `,"pad":"` + strings.Repeat("x", size-len(body)-9) + `"}`

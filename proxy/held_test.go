@@ -1,0 +1,233 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
+)
+
+// newDoor returns a box with one replica that has room for one conversation of
+// largeChat, and admission by working set.
+func newDoor(t *testing.T, change ...func(*route.Settings)) *box {
+	t.Helper()
+	return newBox(t, 1, tokensUntilGone(time.Second), func(_ *Options, s *Snapshot) {
+		set := &s.Models[0].Routing
+		set.Admission = route.AdmissionWorkingSet
+		set.MaxHold = 2 * time.Minute
+		for _, f := range change {
+			f(set)
+		}
+		s.Models[0].Replicas[0].Route.Capacity = 12_000
+	})
+}
+
+// largeChat is a request that fills most of the replica of newDoor.
+func largeChat(stream bool, text string) string {
+	return fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":"%s %s"}]}`, stream, text, strings.Repeat("word ", 8000))
+}
+
+// occupy fills the replica with a stream of a first conversation. Call the function
+// that it returns to end it.
+func (b *box) occupy() (leave func()) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	b.t.Cleanup(cancel)
+	resp, err := b.client.Do(b.request(ctx, "/v1/chat/completions", largeChat(true, "first"), session("the-first-conversation")...))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, resp.Body) }()
+	synctest.Wait()
+	return cancel
+}
+
+// held returns how many wait, by the router and by the metric, which must agree.
+func (b *box) held() int {
+	b.t.Helper()
+	synctest.Wait()
+	v, _ := b.proxy.View("m")
+	if n := metric(b.t, b.registry, "lmwarden_requests_held", nil); int(n) != v.Held {
+		b.t.Errorf("the metric says %v held, the router %d", n, v.Held)
+	}
+	return v.Held
+}
+
+// wait sends a request of another conversation that has to wait, and returns where its
+// answer will be.
+func (b *box) wait(ctx context.Context, stream bool, id string) <-chan gotReply {
+	b.t.Helper()
+	done := make(chan gotReply, 1)
+	r := b.request(ctx, "/v1/messages", largeChat(stream, id), session(id)...)
+	go func() { done <- b.do(r) }()
+	return done
+}
+
+// A stream that is held gets its headers and signs of life; it goes when there is room.
+func TestHeldStreamLivesAndGoes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		leave := b.occupy()
+		b.engines[0].does(answers(1))
+		done := b.wait(context.Background(), true, "the-second-conversation")
+		if n := b.held(); n != 1 {
+			t.Fatalf("%d held, want 1", n)
+		}
+		<-time.After(25 * time.Second)
+		if n := b.held(); n != 1 {
+			t.Fatalf("%d held after 25 s, want 1", n)
+		}
+		leave()
+		got := <-done
+		ping := "event: ping\ndata: {\"type\":\"ping\"}\n\n"
+		if got.status != 200 || got.err != nil || !strings.HasPrefix(got.body, ping+ping) || !strings.HasSuffix(got.body, doneFrame) {
+			t.Errorf("got %d %v %q", got.status, got.err, got.body)
+		}
+		b.wantIdle()
+		for _, r := range b.records.all() {
+			if r.Status == 200 && (r.Decision.Wait < 25*time.Second || r.FirstToken < r.Decision.Wait) {
+				t.Errorf("waited %v, first token after %v", r.Decision.Wait, r.FirstToken)
+			}
+		}
+	})
+}
+
+// A held request that is not a stream is simply held.
+func TestHeldWholeAnswerWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		leave := b.occupy()
+		b.engines[0].does(answers(1))
+		done := b.wait(context.Background(), false, "the-second-conversation")
+		<-time.After(15 * time.Second)
+		leave()
+		if got := <-done; got.status != 200 || got.body != chatWhole {
+			t.Errorf("got %d %v %q", got.status, got.err, got.body)
+		}
+		b.wantIdle()
+	})
+}
+
+// Nobody is held for longer than the setting says.
+func TestHoldHasAnEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		leave := b.occupy()
+		defer leave()
+		b.engines[0].does(answers(1))
+		start := time.Now()
+		done := b.wait(context.Background(), false, "the-second-conversation")
+		if got := <-done; got.status != 200 || time.Since(start) > 2*time.Minute+holdGrace {
+			t.Errorf("after %v: got %d %q", time.Since(start), got.status, got.body)
+		}
+	})
+}
+
+// Clients that leave the door have cost nothing.
+func TestLeavingTheDoor(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		leave := b.occupy()
+		seen := len(b.engines[0].requests())
+		ctx, cancel := context.WithCancel(context.Background())
+		var waiting []<-chan gotReply
+		for i := range 20 {
+			waiting = append(waiting, b.wait(ctx, i%2 == 0, fmt.Sprintf("waiting-conversation-%d", i)))
+		}
+		if n := b.held(); n != 20 {
+			t.Fatalf("%d held, want 20", n)
+		}
+		<-time.After(15 * time.Second)
+		cancel()
+		for _, w := range waiting {
+			<-w
+		}
+		if n := b.held(); n != 0 {
+			t.Errorf("%d held, want none", n)
+		}
+		if n := len(b.engines[0].requests()); n != seen {
+			t.Errorf("the engine got %d requests of clients that were gone", n-seen)
+		}
+		leave()
+		b.wantIdle()
+	})
+}
+
+// Clients that leave at the very moment they are let in take no place with them.
+func TestLeavingAsTheDoorOpens(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		for i := range 50 {
+			leave := b.occupy()
+			ctx, cancel := context.WithCancel(context.Background())
+			done := b.wait(ctx, i%2 == 0, fmt.Sprintf("waiting-conversation-%d", i))
+			synctest.Wait()
+			var both sync.WaitGroup
+			both.Go(leave)
+			both.Go(cancel)
+			both.Wait()
+			<-done
+			b.wantIdle()
+		}
+	})
+}
+
+// The queue is bounded; who finds it full is told when to come back.
+func TestFullQueueRefuses(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t, func(s *route.Settings) { s.MaxQueue = 3 })
+		b.occupy()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		for i := range 3 {
+			b.wait(ctx, true, fmt.Sprintf("waiting-conversation-%d", i))
+			synctest.Wait()
+		}
+		got := <-b.wait(ctx, true, "one-too-many-at-the-door")
+		if got.status != 503 || got.header.Get("Retry-After") != "30" || !strings.Contains(got.body, "overloaded_error") {
+			t.Errorf("got %d %v %s", got.status, got.header, got.body)
+		}
+	})
+}
+
+// Who waits is told when the model is removed, in the shape that its headers allow.
+func TestRemovedModelDismissesThoseWhoWait(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		b.occupy()
+		early := b.wait(context.Background(), true, "an-early-conversation")
+		<-time.After(12 * time.Second)
+		late := b.wait(context.Background(), true, "a-late-conversation")
+		synctest.Wait()
+		b.proxy.Apply(&Snapshot{})
+		if got := <-early; got.err == nil || !strings.Contains(got.body, "event: error") {
+			t.Errorf("headers were out: got %v %q", got.err, got.body)
+		}
+		if got := <-late; got.status != 404 || !strings.Contains(got.body, "was removed") {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+	})
+}
+
+// A drained replica lets go of nobody who waits, and takes nobody in.
+func TestNoReplicaLeftWhileHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		leave := b.occupy()
+		done := b.wait(context.Background(), false, "the-second-conversation")
+		synctest.Wait()
+		b.change(func(m *Model) { m.Replicas[0].Route.Ready = false })
+		leave()
+		start := time.Now()
+		if got := <-done; got.status != 503 || got.header.Get("Retry-After") == "" {
+			t.Errorf("after %v: got %d %q", time.Since(start), got.status, got.body)
+		}
+		b.wantIdle()
+	})
+}
