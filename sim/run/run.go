@@ -1,0 +1,229 @@
+package run
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/sim/engine"
+)
+
+// How often the router is told that time passes: with somebody at the door, and
+// without.
+const (
+	tickHeld = 100 * time.Millisecond
+	tickIdle = time.Second
+)
+
+// arrival is a turn on its way to the box.
+type arrival struct {
+	at     time.Duration
+	client *client
+}
+
+// arrivals is a heap, earliest first; of two at the same time the lower slot.
+type arrivals []arrival
+
+func (a arrivals) Len() int { return len(a) }
+func (a arrivals) Less(i, j int) bool {
+	if a[i].at != a[j].at {
+		return a[i].at < a[j].at
+	}
+	return a[i].client.slot < a[j].client.slot
+}
+func (a arrivals) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+
+// Push adds an arrival, for package heap.
+func (a *arrivals) Push(x any) {
+	if v, ok := x.(arrival); ok {
+		*a = append(*a, v)
+	}
+}
+
+// Pop takes the last arrival off, for package heap.
+func (a *arrivals) Pop() any {
+	last := (*a)[len(*a)-1]
+	*a = (*a)[:len(*a)-1]
+	return last
+}
+
+// world is the state of a run.
+type world struct {
+	cfg     Config
+	core    *route.Core
+	engines []*engine.Engine
+	flights []map[engine.ID]*client // per engine
+	held    map[route.Ticket]*client
+	coming  arrivals
+	shared  *engine.Hasher
+	tick    time.Duration
+	meter   *meter
+	done    []*client // whose turn ended in the step just told
+	err     error
+}
+
+// origin is the moment at which the virtual clock reads 0. Any will do.
+var origin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// clock turns a time of the run into one for the router.
+func clock(t time.Duration) time.Time { return origin.Add(t) }
+
+// Run plays a configuration to its end. It fails when the configuration cannot be, or
+// when ctx is cancelled.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	w, err := newWorld(cfg)
+	if err != nil {
+		return Result{}, err
+	}
+	end := cfg.Warmup + cfg.Length
+	for i := 0; ; i++ {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return Result{}, fmt.Errorf("the run was stopped: %w", ctx.Err())
+		}
+		now, act := w.next()
+		if now > end {
+			break
+		}
+		act(now)
+		if w.err != nil {
+			return Result{}, w.err
+		}
+	}
+	return w.meter.result(w), nil
+}
+
+func newWorld(cfg Config) (*world, error) {
+	b, err := cfg.build()
+	if err != nil {
+		return nil, err
+	}
+	w := &world{
+		cfg: cfg, core: route.New(cfg.Settings, cfg.Seed), held: make(map[route.Ticket]*client),
+		shared: engine.NewHasher(cfg.BlockSize, 0),
+	}
+	w.shared.AppendStream(sharedPrompt, cfg.Load.SharedTokens)
+	replicas := make([]route.Replica, cfg.Replicas)
+	for i := range replicas {
+		e, err := engine.New(b.engine)
+		if err != nil {
+			return nil, err
+		}
+		w.engines = append(w.engines, e)
+		w.flights = append(w.flights, make(map[engine.ID]*client))
+		replicas[i] = route.Replica{
+			Incarnation: 1, Ready: true, Capacity: int64(b.capacity),
+			MaxNumSeqs: cfg.MaxNumSeqs, MaxBatchedTokens: cfg.MaxBatchedTokens,
+		}
+	}
+	w.core.SetReplicas(clock(0), replicas)
+	w.meter = newMeter(cfg)
+	for _, c := range newClients(cfg.Load, cfg.Seed) {
+		w.send(c, time.Duration(c.rng.Int64N(int64(cfg.Load.Stagger)+1)))
+	}
+	return w, nil
+}
+
+// send has a client send its next turn at that time.
+func (w *world) send(c *client, at time.Duration) {
+	c.next(at, w.cfg.Load, w.shared)
+	heap.Push(&w.coming, arrival{at + w.cfg.Load.Network, c})
+}
+
+// next returns what happens next and when: a step ends, a turn arrives, or the router
+// is told the time. Of things at the same time a step comes first, by its replica.
+func (w *world) next() (time.Duration, func(time.Duration)) {
+	at, act := w.tick, w.passTime
+	if len(w.coming) > 0 && w.coming[0].at <= at {
+		at, act = w.coming[0].at, w.arrive
+	}
+	for i := len(w.engines) - 1; i >= 0; i-- {
+		if end, busy := w.engines[i].Next(); busy && end <= at {
+			at, act = end, func(now time.Duration) { w.step(i, now) }
+		}
+	}
+	return at, act
+}
+
+// passTime tells the router that time passes.
+func (w *world) passTime(now time.Duration) {
+	w.core.Tick(clock(now))
+	w.release(now)
+	w.tick = now + tickIdle
+	if len(w.held) > 0 {
+		w.tick = now + tickHeld
+	}
+}
+
+// arrive hands the next turn to the router.
+func (w *world) arrive(now time.Duration) {
+	a, ok := heap.Pop(&w.coming).(arrival)
+	if !ok {
+		return
+	}
+	var d route.Decision
+	ticket, verdict := w.core.Arrive(clock(now), a.client.ask(), &d)
+	a.client.ticket = ticket
+	switch verdict {
+	case route.Forward:
+		w.forward(now, a.client, d)
+	case route.Held:
+		w.held[ticket] = a.client
+		w.tick = min(w.tick, now+tickHeld)
+	case route.RefusedFull, route.NoReplica:
+		// The client comes again, as an agent does after a 503.
+		w.meter.refused++
+		heap.Push(&w.coming, arrival{now + time.Second, a.client})
+	}
+	w.release(now)
+}
+
+// release forwards what may leave the door.
+func (w *world) release(now time.Duration) {
+	for _, r := range w.core.Released() {
+		c := w.held[r.Ticket]
+		delete(w.held, r.Ticket)
+		w.forward(now, c, r.Decision)
+	}
+}
+
+// forward gives a turn to its engine.
+func (w *world) forward(now time.Duration, c *client, d route.Decision) {
+	c.replica = d.Replica
+	id, err := w.engines[d.Replica].Add(now, c.request)
+	if err != nil {
+		w.err = fmt.Errorf("replica %d refused a turn: %w", d.Replica, err)
+		return
+	}
+	w.flights[d.Replica][id] = c
+	w.meter.class(now, d.Class)
+}
+
+// step ends a step of an engine and lets the router and the clients know.
+func (w *world) step(replica int, now time.Duration) {
+	w.done = w.done[:0]
+	flights := w.flights[replica]
+	w.engines[replica].Advance(now, func(ev engine.Event) {
+		c := flights[ev.ID]
+		w.meter.token(now)
+		if ev.Output == 1 {
+			w.core.FirstByte(clock(now), c.ticket)
+			w.meter.first(now, c, ev.Cached)
+		}
+		if ev.Done {
+			delete(flights, ev.ID)
+			w.core.Done(clock(now), c.ticket, route.Outcome{
+				Served: true, Prompt: c.request.Prompt, Cached: ev.Cached, Completion: c.request.Output,
+			})
+			w.done = append(w.done, c)
+		}
+	})
+	w.release(now)
+	for _, c := range w.done {
+		if c.turn == w.cfg.Load.Turns {
+			w.meter.session(now, c)
+		}
+		w.send(c, now+w.cfg.Load.Gap)
+	}
+}

@@ -1,0 +1,162 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
+)
+
+func settings(t testing.TB, policy string) route.Settings {
+	t.Helper()
+	s, err := FindPolicy(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustRun(t testing.TB, cfg Config) Result {
+	t.Helper()
+	r, err := Run(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestKnownFigures holds the four-card box to the figures of an earlier, separately
+// written study of the same load: throughput within 10 %, hits within 5 points, and the
+// median time to first byte of overloaded boxes within 15 %. Below the cliff the median
+// is a fraction of a second and an absolute bound says more.
+func TestKnownFigures(t *testing.T) {
+	for _, c := range []struct {
+		policy            string
+		sessions          int
+		output, hits, p50 float64
+	}{
+		{"seed", 8, 11_691, 86.9, 0.43},
+		{"seed", 16, 16_674, 84.9, 0.69},
+		{"seed", 24, 11_246, 37.6, 12.7},
+		{"seed", 32, 10_496, 27.9, 27.2},
+		{"working_set", 8, 11_689, 86.9, 0.43},
+		{"working_set", 16, 16_995, 85.7, 0.47},
+		{"working_set", 24, 17_022, 84.9, 0.79},
+		{"working_set", 32, 16_885, 83.3, 0.69},
+	} {
+		r := mustRun(t, DefaultConfig(settings(t, c.policy), c.sessions))
+		if r.OutputTokensPerMinute < 0.9*c.output || r.OutputTokensPerMinute > 1.1*c.output {
+			t.Errorf("%s at %d: %.0f output tokens a minute, want %.0f", c.policy, c.sessions, r.OutputTokensPerMinute, c.output)
+		}
+		if r.HitPercent < c.hits-5 || r.HitPercent > c.hits+5 {
+			t.Errorf("%s at %d: %.1f %% hits, want %.1f", c.policy, c.sessions, r.HitPercent, c.hits)
+		}
+		if within := max(0.3, 0.15*c.p50); r.TTFBP50Seconds < c.p50-within || r.TTFBP50Seconds > c.p50+within {
+			t.Errorf("%s at %d: median time to first byte %.2f s, want %.2f", c.policy, c.sessions, r.TTFBP50Seconds, c.p50)
+		}
+	}
+}
+
+// short is a run that takes some milliseconds.
+func short(t testing.TB, policy string) Config {
+	cfg := DefaultConfig(settings(t, policy), 12)
+	cfg.Warmup, cfg.Length = 10*time.Second, 2*time.Minute
+	return cfg
+}
+
+func TestSameSeedSameResult(t *testing.T) {
+	for _, policy := range PolicyNames() {
+		cfg := short(t, policy)
+		first := mustRun(t, cfg)
+		if diff := cmp.Diff(first, mustRun(t, cfg)); diff != "" {
+			t.Errorf("%s: the same seed gave another result:\n%s", policy, diff)
+		}
+		cfg.Seed++
+		if cmp.Equal(first, mustRun(t, cfg)) {
+			t.Errorf("%s: another seed gave the same result", policy)
+		}
+	}
+}
+
+// TestBooks checks that the parts of a result add up.
+func TestBooks(t *testing.T) {
+	for _, policy := range PolicyNames() {
+		cfg := short(t, policy)
+		cfg.Warmup = 0
+		r := mustRun(t, cfg)
+		if r.FirstTurns.Count+r.LaterTurns.Count != r.Requests || r.Requests == 0 {
+			t.Errorf("%s: %d first and %d later turns of %d", policy, r.FirstTurns.Count, r.LaterTurns.Count, r.Requests)
+		}
+		decided := r.Placed + r.Sticky + r.Spilled + r.Rehomed
+		switch {
+		case policy == "off" && decided != 0:
+			t.Errorf("off: %d keyed decisions", decided)
+		case policy != "off" && (decided < r.Requests || decided > r.Requests+cfg.Load.Sessions):
+			// Those that were decided and have no first token yet are at most one a slot.
+			t.Errorf("%s: %d decisions for %d first tokens", policy, decided, r.Requests)
+		}
+		if r.HitPercent <= 0 || r.HitPercent >= 100 || r.ReplicasBusy <= 0 || r.ReplicasBusy > 4 || r.SlowestSlotSeconds < r.TTFBMeanSeconds {
+			t.Errorf("%s: %+v", policy, r)
+		}
+	}
+}
+
+// TestFirstTurnCost checks one lonely conversation against arithmetic: a first turn
+// reads everything, and each later one only what is new.
+func TestFirstTurnCost(t *testing.T) {
+	cfg := DefaultConfig(settings(t, "seed"), 1)
+	cfg.Replicas, cfg.Warmup, cfg.Length = 1, 0, 55*time.Second
+	r := mustRun(t, cfg)
+	if r.Sessions != 1 {
+		t.Fatalf("%d conversations ended, want 1", r.Sessions)
+	}
+	// About 10,850 tokens at rates between 3,080 (7k deep) and 4,600 (at the beginning).
+	if got := r.FirstTurns.Mean; got < 2.2 || got > 3.6 {
+		t.Errorf("the first turn took %.2f s", got)
+	}
+	if got := r.LaterTurns.P50; got < 0.28 || got > 0.38 {
+		t.Errorf("later turns took %.2f s; 400 new tokens and the network take about 0.33", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"box":      func(c *Config) { c.Preset = "nothing" },
+		"replicas": func(c *Config) { c.Replicas = 0 },
+		"sessions": func(c *Config) { c.Load.Sessions = 0 },
+		"length":   func(c *Config) { c.Length = 0 },
+		"first":    func(c *Config) { c.Load.FirstMax = c.Load.FirstMin - 1 },
+		"capacity": func(c *Config) { c.CapacityTokens = 10_000 },
+		"seqs":     func(c *Config) { c.MaxNumSeqs = 0 },
+	} {
+		cfg := short(t, "seed")
+		change(&cfg)
+		if _, err := Run(t.Context(), cfg); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := FindPolicy("nothing"); err == nil || !strings.Contains(err.Error(), "working_set") {
+		t.Errorf("an unknown policy gave %v, want the names that exist", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, short(t, "seed")); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled run gave %v", err)
+	}
+}
+
+// BenchmarkQuarterHour runs 24 conversations on four replicas for 15 minutes.
+func BenchmarkQuarterHour(b *testing.B) {
+	for _, policy := range []string{"seed", "working_set"} {
+		b.Run(policy, func(b *testing.B) {
+			for b.Loop() {
+				mustRun(b, DefaultConfig(settings(b, policy), 24))
+			}
+		})
+	}
+}
