@@ -129,10 +129,10 @@ func TestBodySizes(t *testing.T) {
 		}{
 			{900 << 10, 200, false},
 			{1100 << 10, 200, true},
-			{31 << 20, 200, false},
-			{64 << 20, 200, false},
-			{64<<20 + 1, 413, false},
-			{64<<20 + 1, 413, true},
+			{5 << 20, 200, false},
+			{limit, 200, false},
+			{limit + 1, 413, false},
+			{limit + 1, 413, true},
 		} {
 			r := b.request(context.Background(), "/v1/messages", pad(c.size), session(fmt.Sprintf("a-conversation-of-%d", c.size))...)
 			if c.chunked {
