@@ -47,7 +47,9 @@ func TestKilledRootTakesItsChildrenAlong(t *testing.T) {
 			if again.Port != root.Port {
 				t.Errorf("port %d, want %d again", again.Port, root.Port)
 			}
-			if got := b.happened(); !strings.HasPrefix(got, "starting ready stopping drain stopping backoff starting") {
+			// A probe may have failed before the exit was seen.
+			got := strings.Replace(b.happened(), "suspect ", "", 1)
+			if !strings.HasPrefix(got, "starting ready stopping drain stopping backoff starting") {
 				t.Errorf("happened: %s", got)
 			}
 		})
@@ -154,7 +156,7 @@ func TestTakenPorts(t *testing.T) {
 func TestStalledStartIsReported(t *testing.T) {
 	b := newBox(t, func(o *supervisor.Options) { o.StallTimeout = 5 * fast.probe })
 	b.Apply([]supervisor.Spec{b.spec(first, "-hang", "-say", "Starting to load model X...|waiting for a friend")})
-	got := b.until("a stall", func(s supervisor.Status) bool { return strings.Contains(s.Message, "stands still") })
+	got := b.until("a stall", func(s supervisor.Status) bool { return strings.Contains(s.Message, "stands still") && s.LastLine != "" })
 	if got.State != supervisor.Starting || got.LastLine != "waiting for a friend" || got.Phase != "loading weights" || !alive(got.PID) {
 		t.Errorf("status: %+v", got)
 	}

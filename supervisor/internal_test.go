@@ -175,10 +175,11 @@ func TestPumpCutsAndLimits(t *testing.T) {
 }
 
 func TestRedactor(t *testing.T) {
-	r := newRedactor([]string{"MY_API_KEY=abcdef123", "PATH=/usr/bin", "SHORT_TOKEN=abc", tokenVar + "=m/0/1/RANDOM"})
+	r := newRedactor([]string{"MY_API_KEY=abcdef123", "PATH=/usr/bin", "SHORT_TOKEN=abc", "MAX_TOKENS=100000", tokenVar + "=m/0/1/RANDOM"})
 	for in, want := range map[string]string{
 		"key abcdef123 in /usr/bin":           "key [secret] in /usr/bin",
 		"abc m/0/1/RANDOM":                    "abc m/0/1/RANDOM",
+		"100000 tokens":                       "100000 tokens",
 		"hf_ABCDEFGHIJKLMNOPQRST":             "[secret]",
 		"Authorization: Bearer abcdefgh12345": "Authorization: [secret]",
 	} {

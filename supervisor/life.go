@@ -124,11 +124,16 @@ func (rec record) token() string { return rec.Token[len(tokenVar)+1:] }
 
 // finish ends every process of the life and gives back what it held. It returns when
 // none is left, however long that takes: starting another engine beside one that still
-// holds the card would make things worse.
-func (r *replica) finish(l *life) {
+// holds the card would make things worse. What a dead engine has left behind has
+// nothing to end in good order, and gets little time for it.
+func (r *replica) finish(l *life, asked bool) {
+	term := r.sup.opts.Timing.TermGrace
+	if !asked {
+		term = min(term, time.Second)
+	}
 	if l.family != nil {
 		for {
-			err := l.family.end(r.sup.hurry, r.sup.opts.Timing.TermGrace, r.sup.opts.Timing.KillGrace)
+			err := l.family.end(r.sup.hurry, term, r.sup.opts.Timing.KillGrace)
 			if err == nil {
 				break
 			}

@@ -148,8 +148,10 @@ func newRedactor(env []string) *redactor {
 	var pairs []string
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		// Our own token is no secret, and short values would blot out half the log.
-		if name != tokenVar && len(value) >= 6 && secretName.MatchString(name) {
+		// Our own token is no secret, a number is none (MAX_TOKENS=100000), and short
+		// values would blot out half the log.
+		number := strings.Trim(value, "0123456789.") == ""
+		if name != tokenVar && len(value) >= 6 && !number && secretName.MatchString(name) {
 			pairs = append(pairs, value, redacted)
 		}
 	}

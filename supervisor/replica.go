@@ -189,7 +189,7 @@ func (r *replica) live(w wish) ending {
 	if e.wasReady {
 		r.drain(e.asked)
 	}
-	r.finish(l)
+	r.finish(l, e.asked)
 	r.conclude(l, &e)
 	return e
 }

@@ -87,6 +87,8 @@ var signatures = []signature{
 		"The disk or /dev/shm is full. Free space and start the model again."),
 	sign(`Worker proc (\S+) died unexpectedly \(exit code: -9\)`, Transient,
 		"Worker process $1 was killed from outside, usually because the host ran out of memory."),
+	sign(`Worker proc (\S+) died unexpectedly \(exit code: -4\)`, Configuration,
+		"This CPU, or the virtual machine around it, refuses an instruction that the engine uses. With vLLM's CPU build, --dtype float32 and ONEDNN_MAX_CPU_ISA=AVX512_CORE in the model's environment avoid it."),
 	sign(`NCCL error|ncclUnhandledCudaError|ncclSystemError|unhandled system error`, Transient,
 		"The cards could not be connected (NCCL). Try NCCL_P2P_DISABLE=1 in the model's environment, give /dev/shm 2 GiB or more, and check the list of cards."),
 	sign(`no NVIDIA GPU|No CUDA GPUs are available|CUDA driver initialization failed|Failed to infer device type`, Configuration,

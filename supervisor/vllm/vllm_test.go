@@ -227,6 +227,7 @@ func TestDiagnosis(t *testing.T) {
 		{"parser", "KeyError: 'invalid tool call parser: nope (chose from { hermes })'", vllm.Configuration, "no tool call parser named nope"},
 		{"command line", "vllm serve: error: argument --dtype: invalid choice: 'x'", vllm.Configuration, "argument --dtype: invalid choice: 'x'."},
 		{"killed child", "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.", vllm.Transient, "ran out of memory"},
+		{"refused instruction", "Worker proc VllmWorker-0 died unexpectedly (exit code: -4), shutting down executor.", vllm.Configuration, "--dtype float32"},
 		{"first of two errors", "ValueError: first\nRuntimeError: second", vllm.Unknown, "ValueError: first."},
 		{"architecture", "ValueError: Model architectures ['Foo'] are not supported for now. Supported architectures: …", vllm.Configuration, "architecture 'Foo'"},
 	} {
