@@ -4,7 +4,7 @@
  * read from the page's variables, since a canvas does not know them.
  */
 import uPlot from "uplot";
-import { short } from "../lib/format";
+import { hourMinute, short } from "../lib/format";
 import type { Series } from "./series";
 
 /** A drawn chart. */
@@ -17,7 +17,7 @@ export interface TokensPlot {
 }
 
 const BARS_HEIGHT = 158;
-const STRIP_HEIGHT = 74;
+const STRIP_HEIGHT = 80;
 const AXIS_WIDTH = 46;
 const FONT = "11.5px ui-sans-serif, system-ui, sans-serif";
 
@@ -25,8 +25,9 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function valueAxis(space: number): uPlot.Axis {
+function valueAxis(space: number, splits?: uPlot.Axis.Splits): uPlot.Axis {
   return {
+    ...(splits ? { splits } : {}),
     size: AXIS_WIDTH,
     space,
     font: FONT,
@@ -42,21 +43,33 @@ function timeAxis(show: boolean): uPlot.Axis {
   return {
     show,
     font: FONT,
-    size: 22,
-    gap: 4,
-    space: 90,
+    size: 28,
+    gap: 10,
+    splits: (_, __, min, max) => QUARTERS.map((part) => min + (max - min) * part),
     stroke: () => colour("--muted"),
     grid: { show: false },
     ticks: { show: false },
-    values: (_, splits) =>
-      splits.map((s) =>
-        new Date(s * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }),
-      ),
+    values: (_, splits) => splits.map((s, i) => (i === splits.length - 1 ? "now" : hourMinute(s))),
   };
 }
 
+/** Where the time axis has its marks. */
+const QUARTERS = [0, 0.25, 0.5, 0.75, 1];
+
+/** From the begin of the first bucket to the end of the last. */
+const wholeBuckets: uPlot.Range.Function = (plot, min, max) => {
+  const steps = (plot.data[0]?.length ?? 0) - 1;
+  return [min, steps > 0 ? max + (max - min) / steps : max + 1];
+};
+
 /** Range from 0, with room above; an empty chart still has a scale. */
 const fromZero: uPlot.Range.Function = (_, __, max) => [0, max > 0 ? max * 1.08 : 10];
+
+/** A low strip has room for two marks: 0 and a round figure near the top. */
+const zeroAndTop = (_: uPlot, __: number, ___: number, max: number): number[] => {
+  const step = 10 ** Math.floor(Math.log10(max));
+  return [0, Math.floor(max / step) * step];
+};
 
 function options(
   height: number,
@@ -68,9 +81,9 @@ function options(
     width: 600,
     height,
     legend: { show: false },
-    padding: [6, 4, 2, 0],
+    padding: [6, 14, 8, 0],
     cursor,
-    scales: { y: { range: fromZero } },
+    scales: { x: { range: wholeBuckets }, y: { range: fromZero } },
     series: [{}, ...series],
     axes,
   };
@@ -78,7 +91,7 @@ function options(
 
 /** Draws the chart into `into`; `hover` is told the bucket under the pointer. */
 export function drawTokens(into: HTMLElement, hover: (index: number | undefined) => void): TokensPlot {
-  const bars = uPlot.paths.bars?.({ size: [0.86, 40], align: 1 });
+  const bars = uPlot.paths.bars?.({ size: [0.96, 100], align: 1 });
   const fill = (name: string) => () => colour(name);
   const sync = uPlot.sync("tokens");
   const cursor: uPlot.Cursor = {
@@ -105,7 +118,7 @@ export function drawTokens(into: HTMLElement, hover: (index: number | undefined)
       STRIP_HEIGHT,
       cursor,
       [{ stroke: fill("--completion"), width: 1.8, points: { show: false } }],
-      [timeAxis(true), valueAxis(30)],
+      [timeAxis(true), valueAxis(30, zeroAndTop)],
     ),
     [[], []],
     into,

@@ -1,7 +1,7 @@
 /** A throughput as the columns that the chart draws, and as a sentence. Pure. */
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Throughput } from "../gen/lmwarden/v1/stats_service_pb";
-import { count, share } from "../lib/format";
+import { count, hourMinute, share } from "../lib/format";
 
 /** Columns of equal length, oldest first. */
 export interface Series {
@@ -30,10 +30,9 @@ export function seriesOf(throughput: Throughput): Series {
 export function bucketWords(series: Series, index: number): string {
   const time = series.times[index];
   if (time === undefined) return "";
-  const at = new Date(time * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   const cached = series.cached[index] ?? 0;
   const computed = (series.prompt[index] ?? 0) - cached;
-  return `${at}: ${count(cached)} cached, ${count(computed)} computed, ${count(series.completion[index])} completion tokens/s`;
+  return `${hourMinute(time)}: ${count(cached)} cached, ${count(computed)} computed, ${count(series.completion[index])} completion tokens/s`;
 }
 
 /** Says the whole chart in a sentence, for those who do not see it. */

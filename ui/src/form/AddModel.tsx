@@ -51,9 +51,9 @@ export function AddModel({ onClose }: { onClose: () => void }) {
   return (
     <Dialog title="Add a model" onClose={onClose}>
       <form class="stack" onSubmit={submit}>
-        <div class="form">
+        <div class="form creating">
           <label for={id}>Name</label>
-          <div class="control">
+          <div class="control line">
             <input
               id={id}
               type="text"
@@ -71,7 +71,6 @@ export function AddModel({ onClose }: { onClose: () => void }) {
               </span>
             )}
           </div>
-          <span />
         </div>
         {described.value !== undefined ? (
           <div>

@@ -27,7 +27,7 @@ export function Fields(props: FieldsProps) {
   const groups = grouped(shown);
   return (
     <>
-      <div class="form">
+      <div class={props.creating ? "form creating" : "form"}>
         {groups.map(({ group, fields }) => (
           <>
             {groups.length > 1 && group !== "" && <div class="group">{group}</div>}
@@ -89,7 +89,7 @@ function FieldRow({
           </span>
         )}
       </div>
-      <span class={`applies${applies.restart ? " restart" : ""}`}>{creating ? "" : applies.word}</span>
+      {!creating && <span class={`applies${applies.restart ? " restart" : ""}`}>{applies.word}</span>}
     </div>
   );
 }
@@ -101,7 +101,10 @@ function shapeOf(field: SettingsField): string {
     case SettingsKind.UINT:
     case SettingsKind.DOUBLE:
     case SettingsKind.DURATION:
-      return "number";
+      // Room for what an absent value means: "the engine's default".
+      return (field.face?.absent ?? "").length > 10 ? "number long" : "number";
+    case SettingsKind.STRING:
+      return "line";
     case SettingsKind.STRING_LIST:
     case SettingsKind.STRING_MAP:
       return "tall";
@@ -164,7 +167,7 @@ function Control({ id, field, text, disabled, invalid, change }: ControlProps) {
         <input
           {...common}
           type="text"
-          inputMode={shapeOf(field) === "number" ? "decimal" : "text"}
+          inputMode={shapeOf(field).startsWith("number") ? "decimal" : "text"}
           autocomplete="off"
           spellcheck={false}
           placeholder={field.face?.absent}

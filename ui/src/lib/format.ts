@@ -97,6 +97,11 @@ export function clock(time: Maybe<Timestamp>): string {
   return new Date(timestampMs(time)).toLocaleTimeString("en-GB", { hour12: false });
 }
 
+/** 14:58, from seconds since 1970. */
+export function hourMinute(time: number): string {
+  return new Date(time * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+}
+
 /** 4 Oct 2026 09:12 */
 export function dateTime(time: Maybe<Timestamp>): string {
   if (time === undefined) return ABSENT;

@@ -12,6 +12,16 @@ export interface Snippet {
 const KEY = "YOUR_KEY";
 
 /**
+ * Returns the address that a reader on another machine can use: a listener on every
+ * interface is reached under the name under which the page was.
+ */
+export function reachable(base: string, pageHost: string): string {
+  const url = new URL(base);
+  if (url.hostname === "0.0.0.0" || url.hostname === "[::]") url.hostname = pageHost;
+  return url.origin;
+}
+
+/**
  * Returns the recipes. `base` is the address of the inference listener without a path;
  * `model` is a name that the box serves.
  */

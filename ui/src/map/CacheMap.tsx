@@ -1,21 +1,19 @@
 /** The map of the caches: one lane a replica, one block a conversation, and the door. */
-import { useState } from "preact/hooks";
 import type { HeldRequest, RoutingCard } from "../gen/lmwarden/v1/routing_pb";
 import { ABSENT, count, secondsSince, shortId, span } from "../lib/format";
 import { conversationPath } from "../lib/paths";
 import { totals } from "../lib/verdict";
 import { fitWord } from "../lib/words";
 import { Pill } from "../parts/bits";
+import { useFold } from "../parts/Fold";
 import { Panel } from "../parts/Panel";
 import { now } from "../store";
-import { type Block, density, type Lane, layOut, UNFOLDED } from "./geometry";
+import { type Block, density, type Lane, layOut } from "./geometry";
 
 /** The panel with the map. */
 export function CacheMapPanel({ card, at }: { card: RoutingCard; at: number }) {
-  const [unfolded, setUnfolded] = useState(false);
   const map = layOut(card.replicas, Number(card.sharedTokens ?? 0n));
-  const hidden = unfolded || map.lanes.length <= UNFOLDED ? 0 : map.lanes.length - UNFOLDED;
-  const shown = hidden > 0 ? map.lanes.slice(0, UNFOLDED) : map.lanes;
+  const { shown, more } = useFold(map.lanes);
   const { live, capacity } = totals(card);
   const fit = fitWord(card.fit);
   return (
@@ -38,11 +36,7 @@ export function CacheMapPanel({ card, at }: { card: RoutingCard; at: number }) {
           <LaneRow key={lane.index} lane={lane} model={card.model} />
         ))}
       </div>
-      {hidden > 0 && (
-        <button type="button" class="plain" onClick={() => setUnfolded(true)}>
-          {hidden} more
-        </button>
-      )}
+      {more}
       <Legend over={map.over} shared={card.sharedTokens !== undefined} />
       {card.held > 0 && <Door card={card} at={at} />}
     </Panel>

@@ -50,9 +50,6 @@ export interface CacheMap {
   over: boolean;
 }
 
-/** How many lanes are shown before the rest folds into "48 more". */
-export const UNFOLDED = 16;
-
 /** Returns how high so many lanes are. */
 export function density(lanes: number): Density {
   if (lanes <= 6) return "roomy";
@@ -74,7 +71,9 @@ function partsOf(replica: RoutingReplica, shared: number): Part[] {
   const parts: Part[] = [];
   if (sharedHere > 0) parts.push({ kind: "shared", tokens: sharedHere });
   let left = live - sharedHere;
-  for (const conversation of replica.conversations) {
+  // By id, not by size: a block keeps its place while its conversation grows.
+  const inPlace = [...replica.conversations].sort((a, b) => (a.id < b.id ? -1 : 1));
+  for (const conversation of inPlace) {
     const context = Number(conversation.contextTokens ?? conversation.residentTokens);
     const own = Math.max(context - shared, 0);
     if (own === 0) continue;

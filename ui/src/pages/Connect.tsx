@@ -1,6 +1,6 @@
 /** What to paste into a client so that it speaks to this box. */
 import { useState } from "preact/hooks";
-import { type Snippet, snippets } from "../lib/snippets";
+import { reachable, type Snippet, snippets } from "../lib/snippets";
 import { ModelChoice } from "../parts/Filters";
 import { Panel, Skeleton } from "../parts/Panel";
 import { useTitle } from "../parts/title";
@@ -10,8 +10,9 @@ import { info, models } from "../store";
 export function Connect() {
   useTitle("Connect");
   const [chosen, setChosen] = useState<string>();
-  const url = info.value?.inferenceUrl;
-  if (url === undefined || models.value === undefined) return <Skeleton />;
+  const base = info.value?.inferenceUrl;
+  if (!base || models.value === undefined) return <Skeleton />;
+  const url = reachable(base, location.hostname);
   const model = chosen ?? models.value.value[0]?.name ?? "MODEL";
   return (
     <>

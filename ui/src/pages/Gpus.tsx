@@ -77,7 +77,7 @@ function Table({ cards }: { cards: readonly Gpu[] }) {
                 {card.temperatureCelsius === undefined ? ABSENT : `${count(card.temperatureCelsius)} °C`}
               </td>
               <td>{powerWords(card)}</td>
-              <td class="text wrap">
+              <td class={card.message ? "text wrap" : "text"}>
                 {card.message ? <small>{card.message}</small> : <Holder card={card} />}
               </td>
               <td class="text">

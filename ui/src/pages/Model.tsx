@@ -47,7 +47,7 @@ function Unknown({ name }: { name: string }) {
 function Known({ model }: { model: Model }) {
   const received = routing.value?.value.model === model.name ? routing.value : undefined;
   const card = received?.value;
-  const serves = model.running || (card?.replicas.length ?? 0) > 0;
+  const empty = received?.value.replicas.length === 0;
   return (
     <>
       <div class="top">
@@ -58,18 +58,18 @@ function Known({ model }: { model: Model }) {
         <ModelActions model={model} />
       </div>
       <Verdict pieces={modelVerdict(model, card)} />
-      {received === undefined ? (
-        serves && (
-          <Panel title="What each cache holds">
-            <Skeleton />
-          </Panel>
-        )
-      ) : (
-        <>
-          <CacheMapPanel card={received.value} at={received.at} />
-          <RoutingCardPanel card={received.value} at={received.at} />
-        </>
-      )}
+      {received === undefined
+        ? model.running && (
+            <Panel title="What each cache holds">
+              <Skeleton />
+            </Panel>
+          )
+        : !empty && (
+            <>
+              <CacheMapPanel card={received.value} at={received.at} />
+              <RoutingCardPanel card={received.value} at={received.at} />
+            </>
+          )}
       <div class="two">
         <TokensPanel />
         <Decisions model={model.name} records={card?.latest} />

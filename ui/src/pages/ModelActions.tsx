@@ -25,7 +25,7 @@ export function ModelActions({ model }: { model: Model }) {
     }
   };
   return (
-    <>
+    <span class="actions">
       {error !== undefined && (
         <span class="fault" role="alert">
           {problem(error).sentence}
@@ -55,7 +55,7 @@ export function ModelActions({ model }: { model: Model }) {
         </>
       )}
       <Question model={model} asking={asking} onClose={() => setAsking(undefined)} />
-    </>
+    </span>
   );
 }
 

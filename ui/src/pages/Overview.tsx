@@ -5,7 +5,8 @@ import { AddModel } from "../form/AddModel";
 import type { Model } from "../gen/lmwarden/v1/model_pb";
 import { ModelState } from "../gen/lmwarden/v1/model_pb";
 import { type Event, Severity } from "../gen/lmwarden/v1/system_service_pb";
-import { clock, plural } from "../lib/format";
+import { plural, secondsSince, span } from "../lib/format";
+import { replicaPath } from "../lib/paths";
 import { overviewVerdict } from "../lib/verdict";
 import { kindWord, severityWord, type Word } from "../lib/words";
 import { Pill, StatePill, Verdict } from "../parts/bits";
@@ -13,7 +14,7 @@ import { GpuCards } from "../parts/GpuCards";
 import { ModelsTable } from "../parts/ModelsTable";
 import { Panel, Skeleton } from "../parts/Panel";
 import { useTitle } from "../parts/title";
-import { events, gpus, info, models, stats } from "../store";
+import { events, gpus, info, models, now, stats } from "../store";
 
 /** The page. */
 export function Overview() {
@@ -86,6 +87,11 @@ export function attentionOf(all: readonly Event[]): Event[] {
   return [...grave, ...notes].slice(0, SHOWN);
 }
 
+function ago(event: Event): string {
+  const seconds = secondsSince(event.time, now.value);
+  return seconds === undefined ? "" : `${span(seconds)} ago`;
+}
+
 function Attention() {
   const all = events.value;
   if (all === undefined) return <Skeleton />;
@@ -98,11 +104,11 @@ function Attention() {
           <Pill tone={severityWord(event.severity).tone}>
             <b>{event.severity < Severity.WARNING ? "note" : kindWord(event.kind)}</b>
           </Pill>{" "}
-          {event.message} <small>{clock(event.time)}</small>
+          {event.message} <small>{ago(event)}</small>
           {event.replica !== undefined && (
             <>
               {" "}
-              <a href={`/models/${encodeURIComponent(event.model)}/replicas/${event.replica}`}>Log</a>
+              <a href={replicaPath(event.model, event.replica)}>Log</a>
             </>
           )}
         </li>

@@ -1,4 +1,5 @@
 /** The latest decisions of a model, newest first. */
+import { useState } from "preact/hooks";
 import { DecisionClass, type RequestRecord } from "../gen/lmwarden/v1/routing_pb";
 import { clock, milliseconds, seconds, shortId } from "../lib/format";
 import { requestPath, requestsPath } from "../lib/paths";
@@ -16,15 +17,18 @@ export function Decisions({
   model: string;
   records: readonly RequestRecord[] | undefined;
 }) {
+  const { shown, hold, letGo } = useHold(records);
   return (
     <Panel title="Latest decisions" live end={<a href={requestsPath({ model })}>all requests</a>}>
       {records === undefined && <Skeleton />}
       {records?.length === 0 && <p class="empty">No request yet.</p>}
-      <ul class="feed">
-        {records?.slice(0, SHOWN).map((record) => (
+      <ul class="feed" onMouseEnter={hold} onMouseLeave={letGo} onFocusIn={hold} onFocusOut={letGo}>
+        {shown?.slice(0, SHOWN).map((record) => (
           <li key={record.id}>
             <span class="small mono">{clock(record.arrived)}</span>
-            <a href={requestPath(record.id)}>{decisionWord(record.decision)}</a>
+            <a class="quiet" href={requestPath(record.id)}>
+              {decisionWord(record.decision)}
+            </a>
             <span class="small">{where(record)}</span>
             <span title="time to first token">{wait(record)}</span>
           </li>
@@ -34,14 +38,24 @@ export function Decisions({
   );
 }
 
-/** 5c11 turn 6 → 1, home 0 was busy */
+/** Keeps a list still while somebody points at it, so that no line moves away under the pointer. */
+function useHold<T>(live: T): { shown: T; hold: () => void; letGo: () => void } {
+  const [held, setHeld] = useState<{ list: T }>();
+  return {
+    shown: held === undefined ? live : held.list,
+    hold: () => setHeld({ list: live }),
+    letGo: () => setHeld(undefined),
+  };
+}
+
+/** 5c11 turn 6 → 1, home 0 busy */
 export function where(record: RequestRecord): string {
   const who = record.conversation === "" ? "no conversation" : shortId(record.conversation);
   const turn = record.turn > 0n ? ` turn ${record.turn}` : "";
   const to = record.replica === undefined ? "" : ` → ${record.replica}`;
   const left =
     record.decision === DecisionClass.SPILLED && record.home !== undefined
-      ? `, home ${record.home} was busy`
+      ? `, home ${record.home} busy`
       : "";
   return `${who}${turn}${to}${left}`;
 }

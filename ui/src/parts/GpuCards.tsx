@@ -1,15 +1,20 @@
 /** The cards of the box, one tile each. */
 import type { Gpu } from "../gen/lmwarden/v1/gpu_service_pb";
 import { ABSENT, count, gib } from "../lib/format";
+import { useFold } from "./Fold";
 
 /** A tile per card. */
 export function GpuCards({ cards }: { cards: readonly Gpu[] }) {
+  const { shown, more } = useFold(cards);
   return (
-    <div class="cards">
-      {cards.map((card) => (
-        <GpuCard key={card.uuid} card={card} />
-      ))}
-    </div>
+    <>
+      <div class="cards">
+        {shown.map((card) => (
+          <GpuCard key={card.uuid} card={card} />
+        ))}
+      </div>
+      {more}
+    </>
   );
 }
 

@@ -6,11 +6,13 @@ import { replicaPath } from "../lib/paths";
 import { replicaWord } from "../lib/words";
 import { modelNamed, now, STALE } from "../store";
 import { Dot, Meter, Pill } from "./bits";
+import { useFold } from "./Fold";
 import { Panel } from "./Panel";
 
 /** The panel; `at` is when the page received the card. */
 export function RoutingCardPanel({ card, at }: { card: RoutingCard; at: number }) {
   const waited = Math.max(0, now.value - at);
+  const { shown, more } = useFold(card.replicas);
   return (
     <Panel title="Data-parallel routing" live end={<Pills card={card} />}>
       <div class="scroll">
@@ -25,12 +27,13 @@ export function RoutingCardPanel({ card, at }: { card: RoutingCard; at: number }
             </tr>
           </thead>
           <tbody>
-            {card.replicas.map((replica) => (
+            {shown.map((replica) => (
               <Row key={replica.index} model={card.model} replica={replica} waited={waited} />
             ))}
           </tbody>
         </table>
       </div>
+      {more}
       <Troubles card={card} />
       <small>
         Counters since the warden started, {dateTime(card.countersSince)}. {ageWords(card, waited)}
@@ -110,7 +113,11 @@ function Row({ model, replica, waited }: { model: string; replica: RoutingReplic
       <th scope="row">
         <Dot {...state} />
         &ensp;
-        <a href={replicaPath(model, replica.index)} aria-label={`replica ${replica.index}, ${state.word}`}>
+        <a
+          class="quiet"
+          href={replicaPath(model, replica.index)}
+          aria-label={`replica ${replica.index}, ${state.word}`}
+        >
           {replica.index}
         </a>
       </th>

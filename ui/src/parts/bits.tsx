@@ -49,7 +49,7 @@ export function Meter({
   wide?: boolean;
   tone?: Tone | undefined;
 }) {
-  const colour = tone === "warn" || tone === "bad" ? ` ${tone}` : "";
+  const colour = tone === "bad" ? " bad" : "";
   return (
     <span class={`meter${wide ? " wide" : ""}${colour}`} aria-hidden="true">
       <i style={{ width: `${Math.min(Math.max(value ?? 0, 0), 1) * 100}%` }} />
