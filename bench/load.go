@@ -9,20 +9,21 @@ import (
 // Load is the shape of the conversations. All sizes are in tokens of the engine.
 type Load struct {
 	// SharedTokens is the system prompt that all conversations begin with.
-	SharedTokens int
+	SharedTokens int `json:"sharedTokens"`
 	// FirstMin and FirstMax bound the first message, which no other conversation
 	// has; each conversation draws its size evenly between them.
-	FirstMin, FirstMax int
+	FirstMin int `json:"firstMin"`
+	FirstMax int `json:"firstMax"`
 	// TurnTokens is what each later turn adds, beside the answer before it.
-	TurnTokens int
+	TurnTokens int `json:"turnTokens"`
 	// Turns of a conversation, the first one included; at least 1.
-	Turns int
+	Turns int `json:"turns"`
 	// MaxOutputTokens is the most that one answer may have.
-	MaxOutputTokens int
+	MaxOutputTokens int `json:"maxOutputTokens"`
 	// Gap is the time between the end of an answer and the next turn.
-	Gap time.Duration
+	Gap time.Duration `json:"gapNanoseconds"`
 	// BytesPerToken turns sizes into text. Find it with [Client.Calibrate].
-	BytesPerToken float64
+	BytesPerToken float64 `json:"bytesPerToken"`
 }
 
 // AgentLoad is a coding agent's day: a system prompt of 3,500 tokens that all share,

@@ -174,8 +174,8 @@ func (t *tally) addReplica(answer Answer) {
 func (t *tally) step(elapsed time.Duration) Step {
 	out := t.out
 	out.Seconds = math.Round(elapsed.Seconds()*1e3) / 1e3
-	out.SessionsPerHour = float64(out.SessionsDone) / elapsed.Hours()
-	out.OutputTokensPerMinute = float64(out.OutputTokens) / elapsed.Minutes()
+	out.SessionsPerHour = math.Round(float64(out.SessionsDone) / elapsed.Hours())
+	out.OutputTokensPerMinute = math.Round(float64(out.OutputTokens) / elapsed.Minutes())
 	out.HitPercent = percent(out.CachedTokens, t.measured)
 	out.StayedPercent = percent(t.stayed, t.known)
 	out.FairnessPercent = percent(slices.Min(t.perSlot)*len(t.perSlot), out.Requests)

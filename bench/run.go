@@ -2,8 +2,8 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -189,11 +189,6 @@ func (b *busyMeter) mean() *float64 {
 	if b.polls == 0 {
 		return nil
 	}
-	mean := float64(b.sum) / float64(b.polls)
+	mean := math.Round(100*float64(b.sum)/float64(b.polls)) / 100
 	return &mean
-}
-
-// IsCut reports whether err only says that the caller ended the turn.
-func IsCut(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -108,7 +108,7 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 	fmt.Fprintf(a.err, "%s at %s: %.2f bytes a token; %s of %s\n", target.model, target.url, ratio,
 		plural(len(target.arms)*len(f.steps)*max(1, f.rounds), "step", "steps"), f.duration)
 	ramp.OnStep = func(arm string, sessions, round int) {
-		fmt.Fprintf(a.err, "round %d, affinity %s, %s ...\n", round, arm, plural(sessions, "session", "sessions"))
+		fmt.Fprintf(a.err, "round %d, arm %s, %s ...\n", round, arm, plural(sessions, "session", "sessions"))
 	}
 	ramp.OnResult = func(s bench.Step) {
 		fmt.Fprintf(a.err, "  %s, %s, %.0f output tokens a minute\n", plural(s.Requests, "request", "requests"), plural(s.Errors, "error", "errors"), s.OutputTokensPerMinute)

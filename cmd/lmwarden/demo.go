@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ const (
 	demoCard     = "NVIDIA RTX A4000"
 	demoMemory   = 16 << 30
 	demoPreset   = "a4000/qwen3-4b"
+	// demoBytesPerToken is what bench finds when it calibrates against these engines.
+	demoBytesPerToken = 4.48
 	// demoStart is how long a simulated engine takes to start.
 	demoStart = "500ms"
 )
@@ -116,16 +119,28 @@ func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
 	a.announce(box.daemon)
 	fmt.Fprintf(a.err, "model                    %s, four replicas on simulated cards\n", demoModel)
 	fmt.Fprintf(a.err, "try it                   lmwarden --addr http://%s connect claude-code\n", box.daemon.AdminAddr())
-	go box.followLoad(ctx)
-
+	following, stop := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	follower.Go(func() { box.followLoad(following) })
 	report, err := a.demoTraffic(ctx, f, box)
+	stop()
+	follower.Wait()
 	if err != nil {
 		return err
 	}
 	if f.length == 0 && a.output != outputJSON {
 		return nil // a person watched it
 	}
-	return a.printDemo(report)
+	if err := a.printDemo(report); err != nil {
+		return err
+	}
+	switch {
+	case f.length > 0 && ctx.Err() != nil:
+		return errInterrupted // what there was by then is printed
+	case report.Requests == 0 && report.Errors > 0:
+		return fmt.Errorf("no request of the demo succeeded: %s", report.FirstError)
+	}
+	return nil
 }
 
 // demoBox is a running daemon with simulated cards and its client.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/lmwarden/lmwarden/bench"
@@ -58,12 +59,14 @@ func (a *app) demoTraffic(ctx context.Context, f demoFlags, box *demoBox) (demoR
 		return box.report(f, bench.Step{})
 	}
 	load := bench.AgentLoad()
+	load.BytesPerToken = demoBytesPerToken
 	// A box that computes faster than real has clients that are faster too.
 	load.Gap = time.Duration(float64(load.Gap) / f.speed)
 	live := newLiveStatus()
 	status, stop := context.WithCancel(ctx)
 	defer stop()
-	go live.print(status, a)
+	var printer sync.WaitGroup
+	printer.Go(func() { live.print(status, a) })
 	client := &bench.Client{
 		BaseURL: "http://" + box.daemon.InferenceAddr().String(),
 		Model:   demoModel,
@@ -75,6 +78,7 @@ func (a *app) demoTraffic(ctx context.Context, f demoFlags, box *demoBox) (demoR
 		Duration: length, Seed: f.seed, OnTurn: live.add,
 	})
 	stop()
+	printer.Wait()
 	if err != nil {
 		return demoReport{}, err
 	}

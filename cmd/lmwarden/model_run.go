@@ -45,7 +45,7 @@ func (a *app) waitReady(ctx context.Context, cs *clients, name string) (*lmwarde
 		return nil, err
 	}
 	defer stream.Close() //nolint:errcheck // nothing is sent any more
-	last := ""
+	said := make(map[uint32]string)
 	for {
 		m, err := stream.Receive()
 		if err != nil {
@@ -62,9 +62,9 @@ func (a *app) waitReady(ctx context.Context, cs *clients, name string) (*lmwarde
 			return nil, fmt.Errorf("model %q is %s: %s", name, enumWord(model.GetStatus().GetState()), or(model.GetStatus().GetMessage(), "somebody stopped it"))
 		}
 		for _, r := range model.GetStatus().GetReplicas() {
-			if line := fmt.Sprintf("replica %d: %s %s", r.GetIndex(), enumWord(r.GetState()), r.GetPhase()); line != last {
-				last = line
-				fmt.Fprintln(a.err, line)
+			if now := or(r.GetPhase(), enumWord(r.GetState())); said[r.GetIndex()] != now {
+				said[r.GetIndex()] = now
+				fmt.Fprintf(a.err, "replica %d: %s\n", r.GetIndex(), now)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (t *table) print(w io.Writer) {
 	widths := make([]int, len(t.headings))
 	head := make([]cell, len(t.headings))
 	for i, h := range t.headings {
-		head[i] = cell{strings.ToUpper(h), faint}
+		head[i] = cell{h, faint}
 		widths[i] = utf8.RuneCountInString(h)
 	}
 	for _, row := range t.rows {
