@@ -53,7 +53,7 @@ type Status struct {
 	Incarnation uint64 // number of its present or last life, from 1; persists over the daemon's restarts
 	Restarts    int    // starts after a failure within the present budget
 	NextStart   time.Time
-	GPUs        []string
+	GPUs        []string // that it has or waits for, in order; nil when it has stopped
 	Command     []string
 	LastLine    string
 	LastExit    int // exit code, or 128 plus the signal; -1 when it never ended

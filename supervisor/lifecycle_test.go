@@ -199,6 +199,10 @@ func TestCardsAreNeverShared(t *testing.T) {
 	if alive(held.PID) {
 		t.Error("the card was lent twice")
 	}
+	b.Apply(nil)
+	if last := b.untilState(c.ID, supervisor.Stopped); last.GPUs != nil {
+		t.Errorf("a stopped replica holds %v", last.GPUs)
+	}
 }
 
 func TestRemoteEngineIsOnlyWatched(t *testing.T) {

@@ -143,7 +143,10 @@ func (r *replica) run() {
 		w := r.wanted()
 		if w.gone {
 			if r.leave() {
-				r.update(func(s *Status) { *s = s.ended(Stopped, "") })
+				r.update(func(s *Status) {
+					*s = s.ended(Stopped, "")
+					s.GPUs = nil
+				})
 				return
 			}
 			continue
