@@ -82,8 +82,8 @@ func (c *Core) pump() {
 // walk goes through the queue once. A request that has waited for the time of filling
 // a cache is passed by nobody.
 func (c *Core) walk() {
-	var freed, closed bool
-	head := true
+	c.freeIdle()
+	closed, head := false, true
 	room := c.room()
 	for _, ti := range c.door.queue {
 		t := c.tickets.at(ti)
@@ -100,12 +100,6 @@ func (c *Core) walk() {
 		case v.admitted && !v.yield:
 			to = int(v.home) // another request of it was let in
 		case c.budget(t) <= room:
-			to = c.placeAtDoor(t)
-		}
-		if to == none && !freed {
-			freed = true
-			c.freeIdle()
-			room = c.room()
 			to = c.placeAtDoor(t)
 		}
 		if to == none && head && c.at-t.arrived >= c.door.spell {
@@ -212,11 +206,13 @@ func (c *Core) leastFull(t *ticket) int {
 }
 
 // freeIdle takes the places of conversations that have been idle for longer than it
-// pays to keep them while others wait.
+// pays to keep them while others wait. It comes before the first choice and not only
+// when nothing fits: the places of conversations that ended must not push a newcomer
+// to a replica that is busier than they look.
 func (c *Core) freeIdle() {
 	for i := range c.replicas[:c.present] {
 		r := &c.replicas[i]
-		for r.idle.first != none && c.at-c.table.at(r.idle.first).lastActive >= c.door.keep {
+		for r.idle.first != none && c.at-c.table.at(r.idle.first).lastActive > c.door.keep {
 			c.expel(r.idle.first, false)
 		}
 	}
