@@ -35,11 +35,13 @@ type answer struct {
 	ended  bool // by itself: the last token ends the message and has no text
 }
 
-// newAnswer returns the answer to the prompt with that sum: at most limit tokens, and
-// exactly limit when it may not end by itself.
-func newAnswer(sum uint64, limit int, ignoreEnd bool) answer {
+// newAnswer returns the answer to the prompt with that sum: at most limit tokens, at
+// least one more than least if the limit allows, and exactly limit when it may not end
+// by itself.
+func newAnswer(sum uint64, limit, least int, ignoreEnd bool) answer {
 	rng := rand.New(rand.NewPCG(sum, 1))
 	n := shortestAnswer + rng.IntN(longestAnswer-shortestAnswer+1)
+	n = max(n, least+1)
 	a := answer{ended: !ignoreEnd && n <= limit}
 	if !a.ended {
 		n = limit

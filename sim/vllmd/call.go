@@ -139,9 +139,11 @@ func (s *server) newCall(b body, prompt []uint32, limit *int, fallback int, fiel
 	}
 	h := engine.NewHasher(s.opt.blockSize, saltOf(b.CacheSalt))
 	h.Append(prompt...)
-	c.answer = newAnswer(h.Sum(), maxTokens, b.IgnoreEOS || b.MinTokens >= longestAnswer)
+	c.answer = newAnswer(h.Sum(), maxTokens, b.MinTokens, b.IgnoreEOS)
 	h.Append(c.answer.ids...)
-	c.cacheable = (len(prompt) - 1) / s.opt.blockSize * s.opt.blockSize
+	if s.opt.prefixCaching {
+		c.cacheable = (len(prompt) - 1) / s.opt.blockSize * s.opt.blockSize
+	}
 	c.request = engine.Request{Prompt: len(prompt), Output: len(c.answer.ids), Hashes: h.Hashes()}
 	return c, nil
 }

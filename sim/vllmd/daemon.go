@@ -35,7 +35,7 @@ type daemon struct {
 	http     *http.Server
 	listener *net.TCPListener
 	children []*child
-	orphan   *child
+	dead     chan string // titles of children that ended by themselves
 }
 
 // run starts the engine, serves until something ends it, and returns the exit code.
@@ -73,7 +73,8 @@ func (d *daemon) die(err error) int {
 	return exitError
 }
 
-// pause lets a part of the start pass. False means that a signal came.
+// pause lets a part of the start pass. False means that a signal came or that a child
+// has ended.
 func (d *daemon) pause(t time.Duration) bool {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -82,6 +83,9 @@ func (d *daemon) pause(t time.Duration) bool {
 		return true
 	case <-d.signals:
 		fmt.Fprintln(d.stderr, "KeyboardInterrupt: terminated")
+		return false
+	case title := <-d.dead:
+		fmt.Fprintf(d.stderr, "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'%s'}\n", title)
 		return false
 	}
 }
@@ -92,6 +96,7 @@ func (d *daemon) startEngine() (code int, ok bool) {
 		d.killChildren()
 		return d.die(err), false
 	}
+	d.dead = d.watchChildren()
 	for _, ph := range d.phases() {
 		if !d.pause(time.Duration(float64(d.set.start) * ph.share)) {
 			d.killChildren()
@@ -129,11 +134,10 @@ func (d *daemon) startChildren() error {
 		d.log.info("utils.py:1245", "Started DP Coordinator process (PID: %d)", c.cmd.Process.Pid)
 	}
 	if _, on := d.set.faults[faultOrphan]; on {
-		c, err := startChild(d.prefix, "Worker_orphan", roleOrphan, d.stdout, false)
-		if err != nil {
+		// Nobody waits for it or ends it: that is the fault.
+		if _, err := startChild(d.prefix, "Worker_orphan", roleOrphan, d.stdout, false); err != nil {
 			return err
 		}
-		d.orphan = c
 	}
 	return nil
 }
@@ -162,7 +166,6 @@ func (d *daemon) serveUntilEnd() int {
 	d.logReady()
 	stats := newStatsLog(d.srv)
 	defer stats.stop()
-	dead := d.watchChildren()
 	for {
 		select {
 		case <-d.signals:
@@ -174,14 +177,33 @@ func (d *daemon) serveUntilEnd() int {
 			return exitOK
 		case code := <-d.exit:
 			os.Exit(code) // at once, with children left behind, as a crash does
-		case title := <-dead:
+		case title := <-d.dead:
+			if d.terminated() {
+				d.shutdown()
+				<-done
+				return exitOK
+			}
 			return d.engineDied(title)
 		}
 	}
 }
 
-// watchChildren tells of the first child that ended by itself.
-func (d *daemon) watchChildren() <-chan string {
+// groupDelay is how far apart a signal to a whole process group can reach its members.
+const groupDelay = 200 * time.Millisecond
+
+// terminated tells the end of a child by a signal to the whole group, which reaches
+// this process too, from a death of its own.
+func (d *daemon) terminated() bool {
+	select {
+	case <-d.signals:
+		return !d.srv.faults.has(faultIgnoreTerm)
+	case <-time.After(groupDelay):
+		return false
+	}
+}
+
+// watchChildren tells of children that ended by themselves.
+func (d *daemon) watchChildren() chan string {
 	dead := make(chan string, len(d.children))
 	for _, c := range d.children {
 		go func() {

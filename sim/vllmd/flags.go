@@ -178,9 +178,16 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 		o.quietPaths = strings.Split(paths, ",")
 	}
 	auto, parser := r.on("enable-auto-tool-choice", false), r.text("tool-call-parser", "")
+	for _, name := range notSimulated {
+		if _, given := v.byName[name]; given {
+			return options{}, fmt.Errorf("NotImplementedError: the simulated engine has no --%s", name)
+		}
+	}
 	switch {
 	case r.err != nil:
 		return options{}, r.err
+	case v.byName["data-parallel-rank"] != nil || r.on("data-parallel-external-lb", false) || r.on("data-parallel-multi-port-external-lb", false):
+		return options{}, fmt.Errorf("ValueError: Non-MoE models do not support external data parallel mode. For external load balancing, launch independent vLLM instances without --data-parallel-* arguments.") //nolint:staticcheck // vLLM's own words
 	case auto && parser == "":
 		return options{}, fmt.Errorf("TypeError: Error: --enable-auto-tool-choice requires --tool-call-parser")
 	case !slices.Contains([]string{"auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"}, o.kvDtype):

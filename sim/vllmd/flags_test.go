@@ -55,6 +55,14 @@ func TestFlagErrors(t *testing.T) {
 			t.Errorf("%q gave %v, want %s", line, err, want)
 		}
 	}
+	for line, want := range map[string]string{
+		"m --uds /x":               "has no --uds",
+		"m --data-parallel-rank 0": "Non-MoE models do not support external data parallel mode",
+	} {
+		if _, err := parseFlags(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gave %v, want %q", line, err, want)
+		}
+	}
 	if _, err := parseFlags([]string{"m", "--enable-auto-tool-choice"}); err == nil || !strings.Contains(err.Error(), "requires --tool-call-parser") {
 		t.Errorf("tool choice without a parser gave %v", err)
 	}

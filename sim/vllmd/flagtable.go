@@ -76,6 +76,10 @@ var flagNames = map[kind]string{
 		kv-cache-dtype-skip-layers`,
 }
 
+// notSimulated lists flags that vLLM has and that would change what clients see, so
+// that ignoring them would mislead.
+var notSimulated = []string{"uds", "headless", "grpc", "config", "ssl-keyfile", "ssl-certfile"}
+
 // shortNames are the one-dash forms.
 var shortNames = map[string]string{
 	"-tp": "tensor-parallel-size", "-pp": "pipeline-parallel-size", "-dp": "data-parallel-size",

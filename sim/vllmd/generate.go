@@ -1,8 +1,6 @@
 package vllmd
 
-import (
-	"net/http"
-)
+import "net/http"
 
 // format is how one API writes an answer. All methods return what goes to the client.
 type format interface {
@@ -31,6 +29,9 @@ func refuseCall(w http.ResponseWriter, f format, err error) {
 
 // generate runs a call and writes its answer. A client that goes away ends the call.
 func (s *server) generate(w http.ResponseWriter, r *http.Request, c *call, f format, rank int, rankErr error) {
+	if id := r.Header.Get("X-Request-Id"); plainID(id) {
+		c.id = id
+	}
 	if s.faults.has(fault500) {
 		refuseCall(w, f, internal(errEngineDead))
 		return
@@ -53,6 +54,16 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, c *call, f for
 		return
 	}
 	s.generateStream(w, r, c, f, rank)
+}
+
+// plainID is true for a client's request id that can stand in an answer as it is.
+func plainID(id string) bool {
+	for _, r := range id {
+		if r != '-' && r != '_' && r != '.' && (r > 'z' || class(byte(r)) != 0) {
+			return false
+		}
+	}
+	return id != ""
 }
 
 // generateWhole waits for the last token and writes one body.

@@ -108,6 +108,34 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestGroupTerm checks that SIGTERM to the whole group is no death of the engine.
+func TestGroupTerm(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "")
+	p.expect(ready)
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, took := p.exit(); code != 0 || took > 2*time.Second || strings.Contains(p.log(), "died unexpectedly") {
+		t.Errorf("it ended with %d after %s:\n%s", code, took, p.log())
+	}
+}
+
+// TestKillDuringStart checks that a start whose engine core dies fails.
+func TestKillDuringStart(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "LMWARDEN_SIM_START=8s")
+	p.expect("Resolved architecture")
+	p.expect("Initializing a V1 LLM engine")
+	if err := syscall.Kill(p.enginePID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.expect("Engine core initialization failed")
+	if code, _ := p.exit(); code != 1 {
+		t.Errorf("it ended with %d, want 1", code)
+	}
+}
+
 // TestKillServer checks that the engine core outlives its killed parent, and that the
 // port is free then.
 func TestKillServer(t *testing.T) {

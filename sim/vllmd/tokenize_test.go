@@ -27,7 +27,11 @@ func TestAnswerTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 1000).Draw(t, "limit")
 		sum := rapid.Uint64().Draw(t, "sum")
-		a := newAnswer(sum, limit, rapid.Bool().Draw(t, "ignore"))
+		least := rapid.IntRange(0, 1000).Draw(t, "least")
+		a := newAnswer(sum, limit, least, rapid.Bool().Draw(t, "ignore"))
+		if a.ended && len(a.ids) <= least {
+			t.Fatalf("it ended after %d tokens, at least %d were asked for", len(a.ids), least)
+		}
 		ids := a.ids
 		if len(ids) > limit || (!a.ended && len(ids) != limit) {
 			t.Fatalf("%d tokens with a limit of %d, ended %t", len(ids), limit, a.ended)
@@ -38,7 +42,7 @@ func TestAnswerTokens(t *testing.T) {
 		if got := tokenize(nil, a.text(0, len(a.pieces))); !slices.Equal(got, ids) {
 			t.Fatalf("the text has the tokens %v, generated were %v", got, ids)
 		}
-		if b := newAnswer(sum+1, limit, false); limit > 20 && b.text(0, 10) == a.text(0, 10) {
+		if b := newAnswer(sum+1, limit, 0, false); limit > 20 && b.text(0, 10) == a.text(0, 10) {
 			t.Fatal("two prompts got the same answer")
 		}
 	})
