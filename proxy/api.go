@@ -59,7 +59,7 @@ type Record struct {
 	KeySource      string // where the conversation key came from
 	Group          route.Key
 	Streamed       bool
-	Status         int // sent to the client; 499 when it left first
+	Status         int // sent to the client, or what befell a stream after its headers; 499 when it left first
 	Error          string
 	Attempts       int
 	Decision       route.Decision // Terms are the record's own copy

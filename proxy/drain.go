@@ -11,9 +11,10 @@ import (
 const cutGrace = 2 * time.Second
 
 // Drain takes a replica out of rotation, waits until none of its requests is in flight
-// or ctx ends, and then cuts those that are left: their clients get an error in the
-// API's own shape. It returns how many it cut. Call it before an engine gets SIGTERM:
-// vLLM, told to stop while a stream is open, hangs for ever.
+// or ctx ends, and then cuts those that are left: those whose answer had begun get an
+// error in the API's own shape, the others go to another replica if there is one. It
+// returns how many it cut. Call it before an engine gets SIGTERM: vLLM, told to stop
+// while a stream is open, hangs for ever.
 //
 // The replica stays out of rotation until [Proxy.Resume], or until a snapshot tells of
 // a new incarnation. Its conversations get a new home at their next turn.

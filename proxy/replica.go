@@ -123,6 +123,7 @@ func newTransport(o Options) *http.Transport {
 		MaxIdleConns:          0, // no limit over all; the next one is the limit
 		MaxIdleConnsPerHost:   idleConnsPerReplica,
 		ResponseHeaderTimeout: o.HeaderTimeout,
+		TLSHandshakeTimeout:   10 * time.Second, // for engines of somebody else
 		WriteBufferSize:       16 << 10,
 		ReadBufferSize:        16 << 10,
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -53,15 +54,23 @@ func (y *reply) write(b []byte) error {
 	n, err := y.w.Write(b)
 	y.bytes += int64(n)
 	if err != nil {
-		return errors.Join(errClientGone, err)
+		return clientError(err)
 	}
 	return y.flush()
+}
+
+// clientError says what an error of a write means.
+func clientError(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errClientStuck
+	}
+	return errors.Join(errClientGone, err)
 }
 
 // flush sends what was written. The caller holds mu.
 func (y *reply) flush() error {
 	if err := y.ctl.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return errors.Join(errClientGone, err)
+		return clientError(err)
 	}
 	return nil
 }

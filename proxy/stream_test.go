@@ -258,8 +258,8 @@ func TestClientThatNeverReadsIsGivenUp(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 		synctest.Wait()
-		if r := b.records.all()[0]; r.Status != statusClientGone {
-			t.Errorf("recorded as %d, want 499", r.Status)
+		if r := b.records.all()[0]; r.Status != statusClientGone || r.Error != errClientStuck.Error() {
+			t.Errorf("recorded as %d %q, want 499", r.Status, r.Error)
 		}
 	})
 }
