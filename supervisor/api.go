@@ -17,7 +17,7 @@ type ReplicaID struct {
 // different one replaces it.
 type Spec struct {
 	ID   ReplicaID
-	Args []string          // arguments after the engine command, without --host and --port
+	Args []string          // arguments after the engine command, "serve" first, without --host and --port
 	Env  map[string]string // variables beside those that the supervisor sets
 	GPUs []string          // full UUIDs, in order; empty when no card is asked for
 	// ServedModel is the name that the readiness request sends.
