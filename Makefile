@@ -9,6 +9,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION) -extldflags=-Wl,-z,lazy
 BIN     := bin/lmwarden
 GO      ?= go
+# NVML marks functions of its own header as deprecated; the binding wraps them all.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 NPM     := npm --prefix ui
 
 GOLANGCI_VERSION := v2.15.0

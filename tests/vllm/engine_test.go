@@ -73,8 +73,10 @@ models:
       max_model_len: 65536
       max_num_seqs: 8
       tool_call_parser: hermes
-      extra_args: [--load-format, dummy, --enforce-eager, --block-size, "32"]
+      # bf16 kernels of the CPU build end some processors with SIGILL at the first token.
+      extra_args: [--load-format, dummy, --enforce-eager, --block-size, "32", --dtype, float32]
       env:
+        ONEDNN_MAX_CPU_ISA: AVX512_CORE
         VLLM_CPU_KVCACHE_SPACE: "1"
         VLLM_CPU_OMP_THREADS_BIND: nobind
         OMP_NUM_THREADS: "1"
