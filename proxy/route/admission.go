@@ -44,8 +44,9 @@ type door struct {
 
 	released []Release
 	spare    []Release // what Released handed out last
-	victims  []int32
-	rival    []int32
+	yielding []int32   // conversations that give their places up when their turns end
+	victims  []int32   // of the replica that displace looks at
+	chosen   []int32   // of the best one so far
 }
 
 // derive works out the figures of the door.

@@ -97,3 +97,28 @@ func TestDecisionAllocates(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPump measures one pump with 64 full replicas and 1,000 requests at the door.
+func BenchmarkPump(b *testing.B) {
+	s := workingSet()
+	s.MaxHold = 1000 * time.Hour
+	bx := newBox(b, benchReplicas, s)
+	bx.capacity(40_000)
+	for n := range 4 * benchReplicas {
+		bx.arrive(sized(n, 9000))
+	}
+	for n := range 1000 {
+		var d Decision
+		if _, v := bx.c.Arrive(bx.now, sized(10_000+n, 9000), &d); v != Held {
+			b.Fatalf("request %d: verdict %d", n, v)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		bx.now = bx.now.Add(time.Microsecond)
+		bx.c.Tick(bx.now)
+	}
+	if n := bx.c.View(bx.now).Held; n != 1000 {
+		b.Fatalf("%d are held, want 1,000", n)
+	}
+}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -32,6 +33,7 @@ func (c *Core) leaveDoor(ti int32) {
 	case t.queued:
 		c.unqueue(t)
 		c.compact()
+		c.pardon()
 	case t.gated:
 		c.ungate(ti)
 		c.back(t)
@@ -65,6 +67,7 @@ func (c *Core) order() {
 // pump lets in what may go now, in order, and opens the gates.
 func (c *Core) pump() {
 	c.derive()
+	c.pardon()
 	if !c.door.open {
 		c.closeDoor()
 		return
@@ -90,7 +93,8 @@ func (c *Core) walk() {
 		if closed && !c.overdue(t) {
 			continue
 		}
-		if !c.holdable(t) {
+		need := c.budget(t)
+		if need+c.shadow.shared.size(t.shared) > c.door.largest {
 			c.letPlain(ti)
 			continue
 		}
@@ -99,7 +103,7 @@ func (c *Core) walk() {
 		switch {
 		case v.admitted && !v.yield:
 			to = int(v.home) // another request of it was let in
-		case c.budget(t) <= room:
+		case !v.admitted && need <= room:
 			to = c.placeAtDoor(t)
 		}
 		if to == none && head && c.at-t.arrived >= c.door.spell {
@@ -228,25 +232,20 @@ func (c *Core) displace(t *ticket) int {
 			continue
 		}
 		busy, ok := c.choose(t, i)
-		if !ok {
-			continue
-		}
-		if len(c.door.victims) == 0 {
-			return none // enough of them yield already
-		}
-		if best == none || busy < fewest {
+		if ok && (best == none || busy < fewest) {
 			best, fewest = i, busy
-			c.door.victims, c.door.rival = c.door.rival, c.door.victims
+			c.door.victims, c.door.chosen = c.door.chosen, c.door.victims
 		}
 	}
 	if best == none {
 		return none
 	}
-	for _, i := range c.door.rival {
+	for _, i := range c.door.chosen {
 		if v := c.table.at(i); v.through == 0 {
 			c.expel(i, true)
 		} else {
-			v.yield, v.lost = true, true
+			v.yield = true
+			c.door.yielding = append(c.door.yielding, i)
 		}
 	}
 	if c.takes(t, best) {
@@ -261,29 +260,12 @@ func (c *Core) displace(t *ticket) int {
 func (c *Core) choose(t *ticket, i int) (busy int, ok bool) {
 	r := &c.replicas[i]
 	need := c.missing(t, i)
-	victims := c.door.victims[:0]
-	for k := r.busy.first; k != none; k = c.table.at(k).seatNext {
-		v := c.table.at(k)
-		if v.yield {
-			need -= v.size + c.door.growth
-		} else if c.at-v.admittedAt >= c.door.spell {
-			victims = append(victims, k)
-		}
-	}
-	slices.SortFunc(victims, func(a, b int32) int {
-		return int(c.table.at(a).admittedAt - c.table.at(b).admittedAt)
+	victims := c.residents(c.door.victims[:0], &r.idle)
+	idle := len(victims)
+	victims = c.residents(victims, &r.busy)
+	slices.SortFunc(victims[idle:], func(a, b int32) int {
+		return cmp.Compare(c.table.at(a).admittedAt, c.table.at(b).admittedAt)
 	})
-	n := len(victims)
-	for k := r.idle.first; k != none; k = c.table.at(k).seatNext {
-		if c.at-c.table.at(k).admittedAt >= c.door.spell {
-			victims = append(victims, k)
-		}
-	}
-	// Idle ones first.
-	slices.Reverse(victims[:n])
-	slices.Reverse(victims)
-	idle := len(victims) - n
-	slices.Reverse(victims[:idle])
 	taken := 0
 	for taken < len(victims) && need > 0 {
 		need -= c.table.at(victims[taken]).size + c.door.growth
@@ -291,6 +273,26 @@ func (c *Core) choose(t *ticket, i int) (busy int, ok bool) {
 	}
 	c.door.victims = victims[:taken]
 	return max(0, taken-idle), need <= 0
+}
+
+// residents appends the conversations of a list that have had their places for a
+// spell.
+func (c *Core) residents(to []int32, s *seats) []int32 {
+	for k := s.first; k != none; k = c.table.at(k).seatNext {
+		if c.at-c.table.at(k).admittedAt >= c.door.spell {
+			to = append(to, k)
+		}
+	}
+	return to
+}
+
+// pardon takes back what displace asked of busy conversations. Each pump begins with
+// it: the head may be another one now, or gone, or may have found room elsewhere.
+func (c *Core) pardon() {
+	for _, i := range c.door.yielding {
+		c.table.at(i).yield = false
+	}
+	c.door.yielding = c.door.yielding[:0]
 }
 
 // heldReason says for a person what a held request waits for.

@@ -1,0 +1,365 @@
+package route
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// doorBox is a box with admission: n replicas of so many tokens.
+func doorBox(t testing.TB, n int, capacity int64) *box {
+	b := newBox(t, n, workingSet())
+	b.capacity(capacity)
+	return b
+}
+
+// sized is the first turn of conversation n with a prompt of so many tokens, as long
+// as four bytes make a token.
+func sized(n, tokens int) *Request {
+	r := turnOf(n)
+	r.PromptBytes = 4 * tokens
+	return r
+}
+
+// hold sends a request that must be held.
+func (b *box) hold(r *Request) Ticket {
+	b.t.Helper()
+	var d Decision
+	t, v := b.c.Arrive(b.now, r, &d)
+	if v != Held {
+		b.t.Fatalf("verdict %d, want held (%s)", v, d.Reason())
+	}
+	return t
+}
+
+// end serves a ticket with a prompt of so many tokens, four bytes each.
+func (b *box) end(t Ticket, prompt int) {
+	b.c.FirstByte(b.now, t)
+	b.c.Done(b.now, t, Outcome{Served: true, Prompt: prompt, Cached: 0, Completion: 0})
+}
+
+// released takes what may go now.
+func (b *box) released() map[Ticket]Decision {
+	out := map[Ticket]Decision{}
+	for _, r := range b.c.Released() {
+		out[r.Ticket] = r.Decision
+	}
+	return out
+}
+
+func TestDoorHoldsWhatDoesNotFit(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	first, _ := b.arrive(sized(1, 1900))
+	for n := 2; n <= 5; n++ {
+		b.arrive(sized(n, 1900))
+	}
+	waits := b.hold(sized(6, 1900))
+	v := b.c.View(b.now)
+	if v.Held != 1 || v.OldestHeld != b.now || len(v.Queue) != 1 || v.Queue[0].Conversation != keyOf(6) {
+		t.Fatalf("%d held since %v: %+v", v.Held, v.OldestHeld, v.Queue)
+	}
+	if !strings.Contains(v.Queue[0].Reason, "waits for room") {
+		t.Errorf("reason %q", v.Queue[0].Reason)
+	}
+	b.wait(time.Second)
+	b.end(first, 1900)
+	if got := b.released(); len(got) != 0 {
+		t.Fatalf("released %v at once: the conversation may come back", got)
+	}
+	b.wait(20 * time.Second) // longer than a cache is worth
+	got := b.released()
+	d, ok := got[waits]
+	if !ok || d.Class != ClassPlaced || d.Wait != 21*time.Second || d.Home != -1 || len(d.Terms) != 1 {
+		t.Fatalf("released %+v", got)
+	}
+	if want := "placed: replica 0 had room for a new conversation; waited 21.0 s"; d.Reason() != want {
+		t.Errorf("reason %q, want %q", d.Reason(), want)
+	}
+}
+
+func TestAdmittedConversationIsNotHeld(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	for n := range 5 {
+		tk, _ := b.arrive(sized(n, 1900))
+		b.end(tk, 1900)
+	}
+	b.hold(sized(6, 1900))
+	for n := range 5 {
+		if _, d := b.arrive(sized(n, 1900)); d.Class != ClassSticky || d.Wait != 0 {
+			t.Errorf("conversation %d: %s", n, d.Reason())
+		}
+	}
+}
+
+func TestFirstComeFirstServed(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	running, _ := b.arrive(sized(0, 9000))
+	var want []Ticket
+	for n := 1; n <= 5; n++ {
+		b.wait(time.Second)
+		want = append(want, b.hold(sized(n, 9000)))
+	}
+	var got []Ticket
+	for range want {
+		b.end(running, 9000)
+		b.wait(time.Minute)
+		for tk := range b.released() {
+			got = append(got, tk)
+			running = tk
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("released %d of %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("place %d was given to %x, want %x", i, got[i], want[i])
+		}
+	}
+}
+
+func TestSmallOnesPassUntilTheHeadHasWaited(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	b.arrive(sized(0, 6000))
+	b.hold(sized(1, 9000))
+	b.arrive(sized(2, 1000)) // passes the head
+	b.wait(4 * time.Second)  // longer than it takes to fill the cache at 3,000 tokens/s
+	b.hold(sized(3, 1000))   // does not pass it any more
+	if n := len(b.released()); n != 0 {
+		t.Errorf("%d released", n)
+	}
+}
+
+func TestLongWaiterTakesAPlace(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	busy, _ := b.arrive(sized(1, 4500))
+	keepalive, _ := b.arrive(sized(2, 4500))
+	waits := b.hold(sized(3, 4500))
+	for range 25 { // a spell is 20 s here: six times the time to fill the cache
+		b.wait(time.Second)
+	}
+	if got := b.released(); len(got) != 0 {
+		t.Fatalf("a turn in flight was interrupted: %v", got)
+	}
+	if v := b.c.View(b.now); v.InFlight != 2 {
+		t.Fatalf("%d in flight, want 2", v.InFlight)
+	}
+	b.end(busy, 4500) // the longest resident yields with its turn, at once
+	if got := b.released(); len(got) != 1 || got[waits].Class != ClassPlaced {
+		t.Fatalf("released %v, want the one that waited a spell", got)
+	}
+	b.wait(time.Second)
+	back := b.hold(sized(1, 4500))  // lost its place against its will
+	newer := b.hold(sized(4, 4500)) // came later
+	b.wait(time.Second)
+	b.end(keepalive, 4500)
+	b.wait(10 * time.Second)
+	got := b.released()
+	if _, ok := got[back]; !ok || len(got) != 1 {
+		t.Errorf("released %v, want the one that lost its place and not %x", got, newer)
+	}
+}
+
+func TestHoldLimit(t *testing.T) {
+	s := workingSet()
+	s.MaxHold = 10 * time.Second
+	b := newBox(t, 2, s)
+	b.capacity(10_000)
+	b.arrive(sized(1, 9000))
+	b.arrive(sized(2, 9500))
+	waits := b.hold(sized(3, 9000))
+	b.wait(9900 * time.Millisecond)
+	if n := len(b.released()); n != 0 {
+		t.Fatal("released before the limit")
+	}
+	b.wait(100 * time.Millisecond)
+	d, ok := b.released()[waits]
+	if !ok || d.Replica != 0 {
+		t.Errorf("at the limit: %+v, want the less full replica 0", d)
+	}
+	checkInside(t, b.c)
+}
+
+func TestGateLetsTwoLongPrefillsPass(t *testing.T) {
+	b := doorBox(t, 1, 100_000)
+	var warm []Ticket
+	for n := range 4 {
+		tk, _ := b.arrive(sized(n, 20_000))
+		warm = append(warm, tk)
+		b.end(tk, 20_000)
+	}
+	waits := b.hold(sized(9, 30_000)) // somebody waits, so the gates count
+	var cold []Ticket
+	for n := range 4 { // long prompts of conversations with a place
+		var d Decision
+		tk, v := b.c.Arrive(b.now, sized(n, 24_500), &d)
+		if want := n < 2; (v == Forward) != want {
+			t.Fatalf("long prefill %d: verdict %d", n, v)
+		}
+		cold = append(cold, tk)
+	}
+	if v := b.c.View(b.now); v.Held != 3 {
+		t.Fatalf("%d held, want 3", v.Held)
+	}
+	b.c.FirstByte(b.now, cold[0])
+	if got := b.released(); len(got) != 1 || got[cold[2]].Class != ClassSticky {
+		t.Fatalf("released %v, want the third", got)
+	}
+	b.c.Done(b.now, cold[1], failed()) // ended without a first byte
+	if got := b.released(); len(got) != 1 || got[cold[3]].Class != ClassSticky {
+		t.Fatalf("released %v, want the fourth", got)
+	}
+	b.c.Done(b.now, waits, failed())
+	checkInside(t, b.c)
+}
+
+func TestNothingIsHeldBelowCapacity(t *testing.T) {
+	b := doorBox(t, 2, 100_000)
+	for n := range 10 {
+		b.arrive(sized(n, 9000)) // long prefills, all at once
+	}
+	if v := b.c.View(b.now); v.Held != 0 || v.InFlight != 10 {
+		t.Errorf("%d held, %d in flight", v.Held, v.InFlight)
+	}
+}
+
+// TestGuardRails lists what is never held.
+func TestGuardRails(t *testing.T) {
+	tests := []struct {
+		name  string
+		spoil func(b *box)
+		ask   *Request
+	}{
+		{"capacity unknown", func(b *box) { b.reps[1].Capacity = 0 }, sized(9, 9000)},
+		{"figures too old", func(b *box) { b.reps[1].MetricsUnavailable = true }, sized(9, 9000)},
+		{"larger than a replica", func(*box) {}, sized(9, 20_000)},
+		{"no conversation", func(*box) {}, &Request{Rank: -1, ChainFirst: -1, PromptBytes: 36_000}},
+		{"side call", func(*box) {}, &Request{Rank: -1, ChainFirst: -1, Kind: KindSide, Key: keyOf(9), PromptBytes: 36_000}},
+		{"client chose", func(*box) {}, &Request{Rank: 1, Key: keyOf(9), ChainFirst: -1, PromptBytes: 36_000}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := doorBox(t, 2, 10_000)
+			b.arrive(sized(1, 9000))
+			b.arrive(sized(2, 9000))
+			tt.spoil(b)
+			b.apply()
+			b.arrive(tt.ask)
+			checkInside(t, b.c)
+		})
+	}
+}
+
+func TestLosingTheFiguresReleasesAll(t *testing.T) {
+	for name, breakIt := range map[string]func(b *box){
+		"capacity": func(b *box) { b.reps[0].Capacity = 0; b.apply() },
+		"metrics":  func(b *box) { b.reps[0].MetricsUnavailable = true; b.apply() },
+		"none":     func(b *box) { b.c.SetSettings(b.now, DefaultSettings()) },
+		"off":      func(b *box) { s := workingSet(); s.Affinity = false; b.c.SetSettings(b.now, s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := doorBox(t, 1, 10_000)
+			b.arrive(sized(1, 9000))
+			waits := b.hold(sized(2, 9000))
+			breakIt(b)
+			d, ok := b.released()[waits]
+			want := ClassPlaced
+			if name == "off" {
+				want = ClassOff
+			}
+			if !ok || d.Class != want {
+				t.Errorf("released %+v, want %v", d, want)
+			}
+			checkInside(t, b.c)
+		})
+	}
+}
+
+func TestCancelledWhileHeldCostsNothing(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	b.arrive(sized(1, 9000))
+	before := b.c.View(b.now)
+	waits := b.hold(sized(2, 9000))
+	b.wait(time.Second)
+	if m := b.c.Done(b.now, waits, served()); m != MissNone {
+		t.Errorf("a request that was never forwarded missed: %v", m)
+	}
+	after := b.c.View(b.now)
+	if after.Held != 0 || after.InFlight != before.InFlight || after.Counts != before.Counts || after.Conversations != 1 {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+	checkInside(t, b.c)
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	s := workingSet()
+	s.MaxQueue = 2
+	b := newBox(t, 1, s)
+	b.capacity(10_000)
+	b.arrive(sized(1, 9000))
+	b.hold(sized(2, 9000))
+	b.hold(sized(3, 9000))
+	var d Decision
+	if tk, v := b.c.Arrive(b.now, sized(4, 9000), &d); v != RefusedFull || tk != 0 {
+		t.Errorf("verdict %d, ticket %d", v, tk)
+	}
+	if n := b.c.View(b.now).Conversations; n != 3 {
+		t.Errorf("%d conversations, want 3", n)
+	}
+}
+
+// TestDeadReplicaSendsBackToTheDoor lets one of two replicas die: its places are
+// free, and its request without a first byte waits again, with its time of arrival.
+func TestDeadReplicaSendsBackToTheDoor(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	lost, d := b.arrive(sized(1, 9000))
+	other, _ := b.arrive(sized(2, 9000))
+	b.wait(time.Second)
+	late := b.hold(sized(3, 9000))
+	b.reps[d.Replica].Ready = false
+	b.apply()
+	if !b.c.Requeue(b.now, lost) {
+		t.Fatal("the request of the dead replica was not taken back")
+	}
+	if v := b.c.View(b.now); v.Held != 2 || v.InFlight != 1 || v.Counts[ClassPlaced] != 1 {
+		t.Fatalf("%d held, %d in flight, counts %v", v.Held, v.InFlight, v.Counts)
+	}
+	b.end(other, 9000)
+	b.wait(time.Minute)
+	got := b.released()
+	if _, ok := got[lost]; !ok || len(got) != 1 {
+		t.Fatalf("released %v, want the earlier one and not %x", got, late)
+	}
+	b.end(lost, 9000)
+	b.wait(time.Minute)
+	if _, ok := b.released()[late]; !ok {
+		t.Error("the later one is still held")
+	}
+	checkInside(t, b.c)
+}
+
+func TestRequeueRefuses(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	begun, _ := b.arrive(sized(1, 4000))
+	b.c.FirstByte(b.now, begun)
+	plain, _ := b.arrive(&Request{Rank: -1, ChainFirst: -1})
+	for name, tk := range map[string]Ticket{"begun": begun, "unkeyed": plain, "zero": 0} {
+		if b.c.Requeue(b.now, tk) {
+			t.Errorf("a %s request went back to the door", name)
+		}
+	}
+}
+
+func TestMovedConversationKeepsItsPlace(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	tk, d := b.arrive(sized(1, 4000))
+	b.end(tk, 4000)
+	to := 1 - d.Replica
+	if !b.c.Move(b.now, keyOf(1), to) {
+		t.Fatal("not moved")
+	}
+	checkInside(t, b.c)
+	if _, d := b.arrive(sized(1, 4000)); d.Class != ClassSticky || d.Replica != to {
+		t.Errorf("after the move %s", d.Reason())
+	}
+}
