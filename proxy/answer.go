@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -26,7 +27,16 @@ const wholeLimit = 64 << 20
 const bufSize = 32 << 10
 
 // buffers are the pieces in which answers are passed on.
-var buffers = sync.Pool{New: func() any { b := make([]byte, bufSize); return &b }}
+var buffers sync.Pool
+
+// newBuffer returns a piece of bufSize bytes, to be put back into buffers.
+func newBuffer() *[]byte {
+	if b, ok := buffers.Get().(*[]byte); ok {
+		return b
+	}
+	b := make([]byte, bufSize)
+	return &b
+}
 
 // begin reads the body as far as must be before a byte of it is passed on.
 func (a *answer) begin() error {
@@ -36,13 +46,13 @@ func (a *answer) begin() error {
 		return a.readWhole()
 	}
 	a.flows = true
-	a.buf = buffers.Get().(*[]byte)
+	a.buf = newBuffer()
 	var n int
 	for n == 0 && a.err == nil {
 		n, a.err = a.resp.Body.Read(*a.buf)
 	}
 	a.first = (*a.buf)[:n]
-	if n == 0 && a.err != io.EOF {
+	if n == 0 && !errors.Is(a.err, io.EOF) {
 		return a.err
 	}
 	return nil
@@ -62,7 +72,7 @@ func (a *answer) readWhole() error {
 		return nil
 	}
 	a.flows, a.first = true, b.Bytes()
-	a.buf = buffers.Get().(*[]byte)
+	a.buf = newBuffer()
 	return nil
 }
 

@@ -99,7 +99,7 @@ func (x *exchange) try() (*answer, *setback) {
 		return nil, &setback{cause: err}
 	}
 	sent := time.Now()
-	resp, err := x.place.replica.transport.RoundTrip(req)
+	resp, err := x.place.replica.transport.RoundTrip(req) //nolint:bodyclose // answer.close does, in relay or tryAgain
 	if err != nil {
 		return nil, x.setbackOf(err, reused && time.Since(sent) < idleRace)
 	}
@@ -194,7 +194,7 @@ func (x *exchange) setbackOf(err error, idle bool) *setback {
 
 // attempt is the exchange with one replica.
 type attempt struct {
-	ctx      context.Context // ends with the exchange of the client, or by a cut
+	ctx      context.Context //nolint:containedctx // an attempt is a context with a watchdog; it ends with the client's exchange, or by a cut
 	cancel   context.CancelCauseFunc
 	watchdog *time.Timer // ends an answer that stalls; nil before its headers
 }

@@ -80,7 +80,7 @@ func eachPart(contentType string, body []byte, f func(*multipart.Part) error) er
 	parts := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for {
 		p, err := parts.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

@@ -35,7 +35,7 @@ type exchange struct {
 	chain     wire.Chain
 
 	// Where it goes.
-	ctx      context.Context // ends when the client leaves
+	ctx      context.Context //nolint:containedctx // an exchange is the life of a request; it ends when the client leaves
 	cancel   context.CancelCauseFunc
 	place    reservation
 	attempt  attempt

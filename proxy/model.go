@@ -179,7 +179,7 @@ func (m *model) judge(now time.Time, v *reservation, strike int) {
 	}
 	probe := v.probe && !v.judged
 	v.judged = true
-	changed := false
+	var changed bool
 	if strike == 0 {
 		changed = r.breaker.answered()
 	} else {

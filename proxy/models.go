@@ -115,7 +115,7 @@ func (x *exchange) answerOther() error {
 	if x.r.URL.Path != "/health" || (x.r.Method != http.MethodGet && x.r.Method != http.MethodHead) {
 		return errUnknownPath
 	}
-	if x.p.life.Err() != nil {
+	if x.p.isClosed() {
 		return errClosing
 	}
 	return x.answerJSON(http.StatusOK, map[string]string{"status": "ok"})

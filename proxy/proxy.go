@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,10 +23,10 @@ type Proxy struct {
 	idPrefix string                // the same for all requests of this proxy
 	idNext   atomic.Uint64
 
-	life    context.Context // ends with Close
-	end     context.CancelCauseFunc
-	wake    chan struct{} // tells the clock that someone has begun to wait
-	stopped sync.WaitGroup
+	closing   chan struct{} // closed by Close
+	closeOnce sync.Once
+	wake      chan struct{} // tells the clock that someone has begun to wait
+	stopped   sync.WaitGroup
 
 	mu     sync.Mutex        // guards models; taken before the mutex of a model, never inside
 	models map[string]*model // also those that left the snapshot with requests in flight
@@ -39,12 +38,12 @@ func New(o Options) *Proxy {
 	p := &Proxy{
 		options:  o.withDefaults(),
 		idPrefix: fmt.Sprintf("%08x", rand.Uint32()),
+		closing:  make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		models:   make(map[string]*model),
 		owners:   newOwners(),
 	}
 	p.metrics = newMetrics(p.options.Registerer, p.options.Recorder)
-	p.life, p.end = context.WithCancelCause(context.Background())
 	p.table.Store(newTable(&Snapshot{}, nil))
 	p.stopped.Go(p.clock)
 	return p
@@ -53,7 +52,7 @@ func New(o Options) *Proxy {
 // Close cuts every request that is left, whose client is told, and ends the proxy.
 // Requests that come later are refused. Calling it twice is harmless.
 func (p *Proxy) Close() {
-	p.end(errClosing)
+	p.closeOnce.Do(func() { close(p.closing) })
 	p.stopped.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,6 +172,16 @@ func (p *Proxy) Forget(model string, key route.Key) error {
 	return nil
 }
 
+// isClosed says whether Close was called.
+func (p *Proxy) isClosed() bool {
+	select {
+	case <-p.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // nextID returns the id of a new request.
 func (p *Proxy) nextID() string {
 	const digits = 8
@@ -197,7 +206,7 @@ func (p *Proxy) clock() {
 	defer timer.Stop()
 	for {
 		select {
-		case <-p.life.Done():
+		case <-p.closing:
 			return
 		case <-p.wake:
 		case <-timer.C:

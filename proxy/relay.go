@@ -151,9 +151,10 @@ func (x *exchange) firstByte() {
 // its last word.
 func (x *exchange) finish(err error) error {
 	var seen wire.State
+	whole := errors.Is(err, io.EOF)
 	if x.flow != nil {
 		var rest []byte
-		if err == io.EOF {
+		if whole {
 			rest = x.flow.Close()
 		}
 		seen = x.flow.State()
@@ -164,7 +165,7 @@ func (x *exchange) finish(err error) error {
 			}
 		}
 	}
-	if err == io.EOF || seen.Done {
+	if whole || seen.Done {
 		return nil
 	}
 	if x.attempt.ctx.Err() != nil {

@@ -8,7 +8,7 @@ import (
 
 // authorize finds out whose request it is, from the key in either of the two shapes.
 func (x *exchange) authorize() error {
-	if x.p.life.Err() != nil {
+	if x.p.isClosed() {
 		return errClosing
 	}
 	tenant, ok := x.table.tenant(bearer(x.r.Header))
