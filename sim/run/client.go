@@ -30,7 +30,8 @@ type client struct {
 	prompt  int
 	request engine.Request
 	ticket  route.Ticket
-	replica int
+	begun   bool // its first token has come
+	counted bool // in the times to first token: a turn that broke off is not counted twice
 }
 
 // newClients returns the slots. Each has its own random numbers, so that what one does
@@ -60,7 +61,7 @@ func (c *client) next(now time.Duration, l Load, shared *engine.Hasher) {
 	// The answer is known beforehand: its blocks will be found when it comes back.
 	c.story.AppendStream(c.rng.Uint64(), l.OutputTokens)
 	c.request = engine.Request{Prompt: c.prompt, Output: l.OutputTokens, Hashes: c.story.Hashes()}
-	c.sent = now
+	c.sent, c.counted = now, false
 }
 
 // ask is the request as the router sees it.

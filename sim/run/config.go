@@ -44,6 +44,7 @@ type Config struct {
 	CapacityTokens   int // KV tokens of a replica; 0 takes the preset's
 	Settings         route.Settings
 	Load             Load
+	Deaths           []Death
 	Warmup           time.Duration // not measured
 	Length           time.Duration // measured, after the warm-up
 	Seed             uint64

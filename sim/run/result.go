@@ -55,6 +55,7 @@ type Result struct {
 	ReplicasBusy          float64   `json:"replicasBusy"`       // mean number of replicas that compute, whole run
 	Preemptions           int       `json:"preemptions"`        // whole run
 	Refused               int       `json:"refused"`            // whole run
+	Broken                int       `json:"broken"`             // turns that broke off and were sent again, whole run
 	Placed                int       `json:"placed"`
 	Sticky                int       `json:"sticky"`
 	Spilled               int       `json:"spilled"`
@@ -68,6 +69,7 @@ type meter struct {
 	prompt, cached int
 	classes        [route.NumClasses]int
 	refused        int
+	broken         int
 	firstTurns     []time.Duration
 	laterTurns     []time.Duration
 	sessions       []time.Duration
@@ -136,8 +138,8 @@ func (m *meter) result(w *world) Result {
 		HitPercent:            percent(m.cached, m.prompt),
 		TTFBP50Seconds:        all.P50, TTFBP95Seconds: all.P95, TTFBMeanSeconds: all.Mean,
 		FirstTurns: quantiles(m.firstTurns), LaterTurns: quantiles(m.laterTurns), SessionTime: quantiles(m.sessions),
-		Refused: m.refused,
-		Placed:  m.classes[route.ClassPlaced], Sticky: m.classes[route.ClassSticky],
+		Refused: m.refused, Broken: m.broken,
+		Placed: m.classes[route.ClassPlaced], Sticky: m.classes[route.ClassSticky],
 		Spilled: m.classes[route.ClassSpilled], Rehomed: m.classes[route.ClassRehomed],
 	}
 	r.SessionsPerHour = float64(r.Requests) / float64(w.cfg.Load.Turns) / length.Hours()
@@ -146,10 +148,13 @@ func (m *meter) result(w *world) Result {
 		r.SlowestSlotSeconds = max(r.SlowestSlotSeconds, quantiles(slot).Mean)
 	}
 	busy := time.Duration(0)
+	counters := w.retired
 	for _, e := range w.engines {
-		st := e.Stats()
-		busy += st.Busy
-		r.Preemptions += st.Preemptions
+		counters = append(counters, e.Stats().Counters)
+	}
+	for _, c := range counters {
+		busy += c.Busy
+		r.Preemptions += c.Preemptions
 	}
 	r.ReplicasBusy = min(float64(len(w.engines)), busy.Seconds()/m.to.Seconds())
 	return r

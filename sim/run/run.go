@@ -57,11 +57,15 @@ type world struct {
 	flights []map[engine.ID]*client // per engine
 	held    map[route.Ticket]*client
 	coming  arrivals
+	plan    []planned // deaths and returns, earliest first
 	shared  *engine.Hasher
 	tick    time.Duration
 	meter   *meter
 	done    []*client // whose turn ended in the step just told
 	err     error
+
+	replicas []route.Replica   // as the router was last told
+	retired  []engine.Counters // of engines that died
 }
 
 // origin is the moment at which the virtual clock reads 0. Any will do.
@@ -104,20 +108,23 @@ func newWorld(cfg Config) (*world, error) {
 		shared: engine.NewHasher(cfg.BlockSize, 0),
 	}
 	w.shared.AppendStream(sharedPrompt, cfg.Load.SharedTokens)
-	replicas := make([]route.Replica, cfg.Replicas)
-	for i := range replicas {
+	w.replicas = make([]route.Replica, cfg.Replicas)
+	for i := range w.replicas {
 		e, err := engine.New(b.engine)
 		if err != nil {
 			return nil, err
 		}
 		w.engines = append(w.engines, e)
 		w.flights = append(w.flights, make(map[engine.ID]*client))
-		replicas[i] = route.Replica{
+		w.replicas[i] = route.Replica{
 			Incarnation: 1, Ready: true, Capacity: int64(b.capacity),
 			MaxNumSeqs: cfg.MaxNumSeqs, MaxBatchedTokens: cfg.MaxBatchedTokens,
 		}
 	}
-	w.core.SetReplicas(clock(0), replicas)
+	w.core.SetReplicas(clock(0), w.replicas)
+	if err := w.planDeaths(cfg.Deaths); err != nil {
+		return nil, err
+	}
 	w.meter = newMeter(cfg)
 	for _, c := range newClients(cfg.Load, cfg.Seed) {
 		w.send(c, time.Duration(c.rng.Int64N(int64(cfg.Load.Stagger)+1)))
@@ -132,11 +139,15 @@ func (w *world) send(c *client, at time.Duration) {
 }
 
 // next returns what happens next and when: a step ends, a turn arrives, or the router
-// is told the time. Of things at the same time a step comes first, by its replica.
+// is told the time. Of things at the same time a step comes first, by its replica, and
+// then what is planned.
 func (w *world) next() (time.Duration, func(time.Duration)) {
 	at, act := w.tick, w.passTime
 	if len(w.coming) > 0 && w.coming[0].at <= at {
 		at, act = w.coming[0].at, w.arrive
+	}
+	if len(w.plan) > 0 && w.plan[0].at <= at {
+		at, act = w.plan[0].at, w.followPlan
 	}
 	for i := len(w.engines) - 1; i >= 0; i-- {
 		if end, busy := w.engines[i].Next(); busy && end <= at {
@@ -174,7 +185,7 @@ func (w *world) arrive(now time.Duration) {
 	case route.RefusedFull, route.NoReplica:
 		// The client comes again, as an agent does after a 503.
 		w.meter.refused++
-		heap.Push(&w.coming, arrival{now + time.Second, a.client})
+		heap.Push(&w.coming, arrival{now + retryAfter, a.client})
 	}
 	w.release(now)
 }
@@ -190,7 +201,7 @@ func (w *world) release(now time.Duration) {
 
 // forward gives a turn to its engine.
 func (w *world) forward(now time.Duration, c *client, d route.Decision) {
-	c.replica = d.Replica
+	c.begun = false
 	id, err := w.engines[d.Replica].Add(now, c.request)
 	if err != nil {
 		w.err = fmt.Errorf("replica %d refused a turn: %w", d.Replica, err)
@@ -209,7 +220,11 @@ func (w *world) step(replica int, now time.Duration) {
 		w.meter.token(now)
 		if ev.Output == 1 {
 			w.core.FirstByte(clock(now), c.ticket)
-			w.meter.first(now, c, ev.Cached)
+			c.begun = true
+			if !c.counted {
+				c.counted = true
+				w.meter.first(now, c, ev.Cached)
+			}
 		}
 		if ev.Done {
 			delete(flights, ev.ID)

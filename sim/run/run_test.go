@@ -124,6 +124,32 @@ func TestFirstTurnCost(t *testing.T) {
 	}
 }
 
+// TestDeath lets one of four replicas die in the middle of a run. Less is done, the
+// conversations that lived there go on elsewhere, and a replica that comes back takes
+// part again.
+func TestDeath(t *testing.T) {
+	for _, policy := range []string{"seed", "working_set", "off"} {
+		cfg := DefaultConfig(settings(t, policy), 16)
+		whole := mustRun(t, cfg)
+		cfg.Deaths = []Death{{Replica: 1, At: 9 * time.Minute}}
+		dead := mustRun(t, cfg)
+		if diff := cmp.Diff(dead, mustRun(t, cfg)); diff != "" {
+			t.Errorf("%s: the same death gave another result:\n%s", policy, diff)
+		}
+		cfg.Deaths[0].Back = cfg.Deaths[0].At + 30*time.Second
+		back := mustRun(t, cfg)
+		if dead.OutputTokensPerMinute >= back.OutputTokensPerMinute || dead.OutputTokensPerMinute >= 0.97*whole.OutputTokensPerMinute {
+			t.Errorf("%s: %.0f tokens a minute with four replicas, %.0f with a death, %.0f with a return", policy, whole.OutputTokensPerMinute, dead.OutputTokensPerMinute, back.OutputTokensPerMinute)
+		}
+		if policy != "off" && dead.Rehomed == 0 {
+			t.Errorf("%s: nobody was rehomed", policy)
+		}
+		if dead.ReplicasBusy >= 3.7 || back.ReplicasBusy <= dead.ReplicasBusy {
+			t.Errorf("%s: %.2f replicas busy with a death, %.2f with a return", policy, dead.ReplicasBusy, back.ReplicasBusy)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"box":      func(c *Config) { c.Preset = "nothing" },
@@ -132,6 +158,8 @@ func TestRefusals(t *testing.T) {
 		"length":   func(c *Config) { c.Length = 0 },
 		"first":    func(c *Config) { c.Load.FirstMax = c.Load.FirstMin - 1 },
 		"capacity": func(c *Config) { c.CapacityTokens = 10_000 },
+		"death":    func(c *Config) { c.Deaths = []Death{{Replica: 4}} },
+		"return":   func(c *Config) { c.Deaths = []Death{{At: time.Minute, Back: time.Second}} },
 		"seqs":     func(c *Config) { c.MaxNumSeqs = 0 },
 	} {
 		cfg := short(t, "seed")
