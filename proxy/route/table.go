@@ -17,31 +17,8 @@ const (
 // conv is one conversation. Its size times Settings.MaxConversations bounds the
 // memory of a model, so fields are packed and links are indexes.
 type conv struct {
-	key, group Key
-	homeInc    uint64 // incarnation of home when it was chosen
-	turns      uint64
-	lastActive int64 // end of its last served turn
-	lastBytes  int64 // prompt bytes of its last served turn
-	context    int64 // tokens of its last prompt and answer
-	prompt     int64 // tokens of its last prompt; 0 when never measured
-	liveOwn    int64 // tokens that it put into the live ledger of its home
-	size       int64 // tokens that it takes of a budget while admitted, without the shared prompt
-	waited     int64 // time that its requests have spent at the door
-	admittedAt int64
-
-	home     int32 // replica, or none
-	oldHome  int32 // home before it was lost, or none
-	inFlight int32
-	through  int32 // requests of it past the door: gated or in flight
-	open     int32 // requests of it from arrival to end
-	shared   int32 // its shared prompt, or none
-	nodes    int32 // first node of its shadow, or none
-	prev     int32
-	next     int32 // also the free list
-
-	seatPrev int32 // neighbours among the admitted conversations of its home
-	seatNext int32
-
+	// What a walk through the queue reads comes first, on one cache line.
+	waited    int64 // time that its requests have spent at the door
 	list      uint8
 	agent     bool
 	confirmed bool // the present home has served it
@@ -56,6 +33,30 @@ type conv struct {
 	lost      bool // its place was taken against its will
 	yield     bool // gives its place up when its turn ends
 	byChain   bool // it has no id; its chain is in the map
+
+	home     int32 // replica, or none
+	oldHome  int32 // home before it was lost, or none
+	inFlight int32
+	through  int32 // requests of it past the door: gated or in flight
+	open     int32 // requests of it from arrival to end
+	shared   int32 // its shared prompt, or none
+	nodes    int32 // first node of its shadow, or none
+	prev     int32
+	next     int32 // also the free list
+
+	seatPrev int32 // neighbours among the admitted conversations of its home
+	seatNext int32
+
+	key, group Key
+	homeInc    uint64 // incarnation of home when it was chosen
+	turns      uint64
+	lastActive int64 // end of its last served turn
+	lastBytes  int64 // prompt bytes of its last served turn
+	context    int64 // tokens of its last prompt and answer
+	prompt     int64 // tokens of its last prompt; 0 when never measured
+	liveOwn    int64 // tokens that it put into the live ledger of its home
+	size       int64 // tokens that it takes of a budget while admitted, without the shared prompt
+	admittedAt int64
 
 	chainPos  uint8
 	chainNext [chainKept]int32
