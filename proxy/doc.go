@@ -1,12 +1,24 @@
 // Package proxy carries requests from clients to replicas: the hot path.
 //
-// The life of a request: the handler reads the body once (bounded), [wire] scans
-// it once for model and conversation, [route] decides a replica and reserves it,
-// one upstream attempt is made, the answer is copied and flushed as it comes, the
-// usage is read from the frames that pass, a [Record] goes to a [Recorder] that
-// never blocks, and the reservation is given back in exactly one place.
+// The life of a request, and where to read it:
+//
+//   - handler.go: [Proxy.ServeHTTP], the steps in order, and the one place where every
+//     request ends: there its reservation is given back, whatever happened.
+//   - resolve.go, body.go: whose request it is, its body (read once, bounded), and the
+//     model that it names. [wire] scans the body once.
+//   - decide.go, model.go: which conversation it belongs to; [route] decides a replica
+//     and reserves a place there, or holds the request at the door.
+//   - attempt.go, answer.go: one attempt upstream, or two; the rule for the second one.
+//   - relay.go, reply.go: the answer is copied and flushed as it comes, the usage is
+//     read from the frames that pass.
+//   - errors.go: what went wrong, in the words of the API that was called.
+//
+// Around it: snapshot.go takes over news about models, breaker.go keeps requests away
+// from a replica that fails, drain.go empties a replica before it is stopped.
 //
 // It reads one immutable [Snapshot] of models and replicas, replaced whole by
-// [Proxy.Apply]. It writes no store, holds no lock across I/O, logs nothing above
-// debug per request, and knows nothing of the control plane or of processes.
+// [Proxy.Apply]. One mutex per model guards its router and is never held across I/O. A
+// finished request is a [Record] for a [Recorder] that never blocks. The package writes
+// no store, logs nothing above debug per request, and knows nothing of the control
+// plane or of processes.
 package proxy

@@ -33,6 +33,7 @@ var (
 	errUnreachable  = errors.New("the replica cannot be reached")
 	errCut          = errors.New("the replica closed the connection before the answer was complete")
 	errDeadEngine   = errors.New("the engine of the replica has died")
+	errNoStream     = errors.New("the replica answered a request for a stream with something else")
 	errHeaderWait   = errors.New("the replica sent no answer in the time that is configured")
 )
 
@@ -160,6 +161,7 @@ var refusals = []struct {
 	{errClosing, refusal{status: http.StatusServiceUnavailable, message: " Send the request again later.", retryAfter: 5}},
 	{errStalled, refusal{status: http.StatusGatewayTimeout}},
 	{errHeaderWait, refusal{status: http.StatusGatewayTimeout}},
+	{errNoStream, refusal{status: http.StatusBadGateway}},
 	{errUnreachable, refusal{status: http.StatusBadGateway, message: " Send the request again.", retryAfter: 1}},
 	{errDeadEngine, refusal{status: http.StatusBadGateway, message: " Send the request again.", retryAfter: 1}},
 	{errCut, refusal{status: http.StatusBadGateway, message: " Send the request again.", retryAfter: 1}},

@@ -74,25 +74,31 @@ func TestCutMidStreamIsNoCleanEnd(t *testing.T) {
 	}
 }
 
+// dead answers as vLLM's front end does when its engine is dead.
+func dead(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusInternalServerError)
+	_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","code":500}}`)
+}
+
+// deadStream does so when the headers of a stream are already out.
+func deadStream(w http.ResponseWriter, _ *http.Request) {
+	sendFrames(w, []string{`data: {"error":{"message":"EngineCore encountered an issue.","code":500}}` + "\n\n", doneFrame}, 0)
+}
+
+// status answers with a status and an error.
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, `{"error":{"message":"engine","code":0}}`)
+	}
+}
+
 // Before the first byte a request is tried once more on the other replica, with its
 // body intact, and no more than once.
 func TestSecondAttempts(t *testing.T) {
-	dead := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusInternalServerError)
-		_, _ = io.WriteString(w, `{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","code":500}}`)
-	}
-	deadStream := func(w http.ResponseWriter, _ *http.Request) {
-		sendFrames(w, []string{`data: {"error":{"message":"EngineCore encountered an issue.","code":500}}` + "\n\n", doneFrame}, 0)
-	}
-	status := func(code int) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Retry-After", "7")
-			w.WriteHeader(code)
-			_, _ = io.WriteString(w, `{"error":{"message":"engine","code":0}}`)
-		}
-	}
 	for name, c := range map[string]struct {
 		first    http.HandlerFunc
 		replicas int

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -84,6 +85,9 @@ func (x *exchange) relayFlow(a *answer) error {
 	ok := a.resp.StatusCode < http.StatusMultipleChoices
 	if ok && isEvents(a.resp.Header.Get("Content-Type")) && a.resp.Header.Get("Content-Encoding") == "" {
 		x.flow = wire.NewStream(x.api, x.streamOptions())
+	}
+	if x.flow == nil && x.reply.sent() { // by a sign of life, as the headers of a stream
+		return fmt.Errorf("%w: status %d, %q", errNoStream, a.resp.StatusCode, clip(a.resp.Header.Get("Content-Type"), longestName))
 	}
 	x.reply.header(a.resp.StatusCode, func(h http.Header) {
 		x.answerHeaders(h, a.resp.Header)

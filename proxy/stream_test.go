@@ -231,6 +231,22 @@ func TestRefusalAfterPingIsAnEvent(t *testing.T) {
 	})
 }
 
+// What is no stream at all cannot follow the headers of one.
+func TestTextAfterPingIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, func(w http.ResponseWriter, _ *http.Request) {
+			<-time.After(15 * time.Second)
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<html>")
+		})
+		got := b.post("/v1/messages", chat("m", true))
+		if got.err == nil || strings.Contains(got.body, "<html>") || !strings.Contains(got.body, "event: error") {
+			t.Errorf("got %v %q", got.err, got.body)
+		}
+		b.wantIdle()
+	})
+}
+
 func TestStalledStreamIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBox(t, 1, func(w http.ResponseWriter, r *http.Request) {
