@@ -35,7 +35,14 @@ var _ proxy.Recorder = (*Collector)(nil)
 
 // NewCollector returns a collector that runs.
 func NewCollector() *Collector {
-	c := &Collector{
+	c := newCollector()
+	go c.run()
+	return c
+}
+
+// newCollector returns a collector that does not run yet.
+func newCollector() *Collector {
+	return &Collector{
 		records: make(chan proxy.Record, buffer),
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
@@ -43,8 +50,6 @@ func NewCollector() *Collector {
 		models:  make(map[string]*series),
 		history: newHistory(),
 	}
-	go c.run()
-	return c
 }
 
 // Record takes a finished request. It never blocks: with a full buffer, and after

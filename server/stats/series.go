@@ -49,9 +49,12 @@ func newRing(step time.Duration, slots int) *ring {
 func (r *ring) number(t time.Time) int64 { return t.UnixNano() / int64(r.step) }
 
 // slot returns the tally of a time for writing, or nil when the time is older than
-// the ring holds.
+// the ring holds, or lies before the epoch, as with a clock that was never set.
 func (r *ring) slot(t time.Time) *tally {
 	n := r.number(t)
+	if n <= 0 {
+		return nil
+	}
 	i := int(n % int64(len(r.slots)))
 	switch {
 	case r.at[i] > n:

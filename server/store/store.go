@@ -11,6 +11,7 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
 )
 
 // Options of [Open].
@@ -74,12 +75,22 @@ func open(path string, o Options) (*Store, error) {
 // memory beyond its end: the fault becomes a panic, and the panic an error.
 func openBolt(path string, timeout time.Duration) (db *bbolt.DB, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var file *os.File
 	defer func() {
 		if p := recover(); p != nil {
-			db, err = nil, &CorruptError{Path: path, Err: fmt.Errorf("%v", p)}
+			// The library did not come to close the file. Its mapping keeps the lock alive
+			// beyond Close.
+			unlock := unix.Flock(int(file.Fd()), unix.LOCK_UN)
+			db, err = nil, errors.Join(&CorruptError{Path: path, Err: fmt.Errorf("%v", p)}, unlock, file.Close())
 		}
 	}()
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: timeout})
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout: timeout,
+		OpenFile: func(name string, flag int, mode os.FileMode) (f *os.File, err error) {
+			file, err = os.OpenFile(name, flag, mode)
+			return file, err
+		},
+	})
 	switch {
 	case err == nil:
 		return db, nil
