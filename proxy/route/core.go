@@ -73,8 +73,9 @@ func (c *Core) SetSettings(now time.Time, s Settings) {
 }
 
 // SetReplicas tells the core which replicas there are. Conversations whose home is
-// gone or has a new incarnation are rehomed at their next turn; held requests and
-// requests without a first byte go back into the queue through [Core.Reroute].
+// gone or has a new incarnation are rehomed at their next turn. Held requests find
+// another place by themselves; forwarded ones without a first byte go back to the door
+// through [Core.Requeue], or to another replica through [Core.Reroute].
 func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 	c.advance(now)
 	for len(c.replicas) < len(rs) {

@@ -16,7 +16,15 @@
 //   - Ticket: one request from arrival to end. A ticket holds a reservation on a
 //     replica from its decision until Done, and Done is the only place that gives
 //     it back.
+//   - Place: with working-set admission, the right of a conversation to the part of
+//     a replica's cache that its context takes.
 //
 // Each request gets exactly one [Class]; the classes add up to the requests
 // forwarded, per replica and per model.
+//
+// Where to read: core.go has the events, decide.go the classes, placement.go and
+// spill.go the choices; table.go remembers conversations, chain.go tells those of
+// clients without ids, shadow.go and shared.go estimate what the caches hold;
+// admission.go, queue.go and seats.go hold at the door what the caches cannot keep,
+// with what learn.go and rhythm.go have measured.
 package route

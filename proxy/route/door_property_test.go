@@ -126,25 +126,28 @@ func (m *doorMachine) Check(t *rapid.T) {
 	checkInside(t, m.c)
 }
 
-func TestDoorProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newDoorMachine(t)
-		t.Repeat(rapid.StateMachineActions(m))
-		for _, tk := range m.open {
-			m.c.Done(m.now, tk, failed())
+func TestDoorProperties(t *testing.T) { rapid.Check(t, doorProperties) }
+
+// FuzzDoor looks for a sequence of events that breaks a property of admission.
+func FuzzDoor(f *testing.F) { f.Fuzz(rapid.MakeFuzz(doorProperties)) }
+
+func doorProperties(t *rapid.T) {
+	m := newDoorMachine(t)
+	t.Repeat(rapid.StateMachineActions(m))
+	for _, tk := range m.open {
+		m.c.Done(m.now, tk, failed())
+	}
+	m.now = m.now.Add(5 * time.Hour)
+	m.c.Tick(m.now)
+	m.c.Released()
+	if v := m.c.View(m.now); v.Held != 0 || v.InFlight != 0 {
+		t.Fatalf("all clients are gone, but %d are held and %d in flight", v.Held, v.InFlight)
+	}
+	for i := range m.c.replicas {
+		if n := m.c.replicas[i].places.count; n != 0 {
+			t.Fatalf("all clients are gone, but replica %d has %d places taken", i, n)
 		}
-		m.now = m.now.Add(5 * time.Hour)
-		m.c.Tick(m.now)
-		m.c.Released()
-		if v := m.c.View(m.now); v.Held != 0 || v.InFlight != 0 {
-			t.Fatalf("all clients are gone, but %d are held and %d in flight", v.Held, v.InFlight)
-		}
-		for i := range m.c.replicas {
-			if n := m.c.replicas[i].places.count; n != 0 {
-				t.Fatalf("all clients are gone, but replica %d has %d places taken", i, n)
-			}
-		}
-	})
+	}
 }
 
 // TestOrderProperty lets conversations of equal size come once each: whatever ends

@@ -306,26 +306,29 @@ func (m *machine) Check(t *rapid.T) {
 	checkInside(t, m.c)
 }
 
-func TestCoreProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := newMachine(t)
-		t.Repeat(rapid.StateMachineActions(m))
-		for _, o := range m.open {
-			m.c.Done(m.now, o.t, failed())
+func TestCoreProperties(t *testing.T) { rapid.Check(t, coreProperties) }
+
+// FuzzCore looks for a sequence of events that breaks a property.
+func FuzzCore(f *testing.F) { f.Fuzz(rapid.MakeFuzz(coreProperties)) }
+
+func coreProperties(t *rapid.T) {
+	m := newMachine(t)
+	t.Repeat(rapid.StateMachineActions(m))
+	for _, o := range m.open {
+		m.c.Done(m.now, o.t, failed())
+	}
+	if v := m.c.View(m.now); v.InFlight != 0 || v.Held != 0 || m.c.table.lists[listBusy].count != 0 || m.c.tickets.count != 0 {
+		t.Fatalf("all ended, but %d in flight, %d busy, %d tickets", v.InFlight, m.c.table.lists[listBusy].count, m.c.tickets.count)
+	}
+	m.now = m.now.Add(5 * time.Hour)
+	m.c.Tick(m.now)
+	for i := range m.c.replicas {
+		if n := m.c.replicas[i].places.count; n != 0 {
+			t.Fatalf("all clients are gone for long, but replica %d has %d places taken", i, n)
 		}
-		if v := m.c.View(m.now); v.InFlight != 0 || v.Held != 0 || m.c.table.lists[listBusy].count != 0 || m.c.tickets.count != 0 {
-			t.Fatalf("all ended, but %d in flight, %d busy, %d tickets", v.InFlight, m.c.table.lists[listBusy].count, m.c.tickets.count)
+		if m.c.replicas[i].prefill != 0 {
+			t.Fatalf("all ended, but replica %d waits for %d tokens", i, m.c.replicas[i].prefill)
 		}
-		m.now = m.now.Add(5 * time.Hour)
-		m.c.Tick(m.now)
-		for i := range m.c.replicas {
-			if n := m.c.replicas[i].places.count; n != 0 {
-				t.Fatalf("all clients are gone for long, but replica %d has %d places taken", i, n)
-			}
-			if m.c.replicas[i].prefill != 0 {
-				t.Fatalf("all ended, but replica %d waits for %d tokens", i, m.c.replicas[i].prefill)
-			}
-		}
-		checkInside(t, m.c)
-	})
+	}
+	checkInside(t, m.c)
 }
