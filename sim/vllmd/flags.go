@@ -186,6 +186,10 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 	switch {
 	case r.err != nil:
 		return options{}, r.err
+	case o.tp*o.dp > mostCards || o.tp > mostCards || o.dp > mostCards:
+		return options{}, fmt.Errorf("ValueError: %d replicas of %d cards; the simulated box has at most %d cards", o.dp, o.tp, mostCards)
+	case o.blocks > mostBlocks:
+		return options{}, fmt.Errorf("ValueError: %d blocks; the simulated cache has at most %d", o.blocks, mostBlocks)
 	case v.byName["data-parallel-rank"] != nil || r.on("data-parallel-external-lb", false) || r.on("data-parallel-multi-port-external-lb", false):
 		return options{}, fmt.Errorf("ValueError: Non-MoE models do not support external data parallel mode. For external load balancing, launch independent vLLM instances without --data-parallel-* arguments.") //nolint:staticcheck // vLLM's own words
 	case auto && parser == "":
@@ -284,6 +288,13 @@ func (r *reader) fraction(name string, def float64) float64 {
 	return f
 }
 
+// Bounds of what is simulated, so that a slip of the pen does not fill the memory.
+const (
+	mostTokens = 1 << 40
+	mostBlocks = 1 << 24
+	mostCards  = 64
+)
+
 // length reads a number of tokens: 4096, 32k (thousands), 32K (1,024s), 1m, 1M, auto.
 func (r *reader) length(name string, def int) int {
 	v, ok := r.last(name)
@@ -297,7 +308,7 @@ func (r *reader) length(name string, def int) int {
 		}
 	}
 	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil || f < 1 {
+	if err != nil || !(f >= 1 && f*scale <= mostTokens) {
 		r.fail("argument --%s: invalid human_readable_int value: '%s'", name, v)
 		return def
 	}

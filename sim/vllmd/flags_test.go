@@ -56,8 +56,11 @@ func TestFlagErrors(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"m --uds /x":               "has no --uds",
-		"m --data-parallel-rank 0": "Non-MoE models do not support external data parallel mode",
+		"m --uds /x":                           "has no --uds",
+		"m -tp 8 -dp 9":                        "at most 64 cards",
+		"m --num-gpu-blocks-override 99999999": "at most 16777216",
+		"m --max-model-len 1e30":               "invalid human_readable_int",
+		"m --data-parallel-rank 0":             "Non-MoE models do not support external data parallel mode",
 	} {
 		if _, err := parseFlags(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q gave %v, want %q", line, err, want)
