@@ -43,7 +43,7 @@ func (a *answer) begin() error {
 	kind := a.resp.Header.Get("Content-Type")
 	encoded := a.resp.Header.Get("Content-Encoding")
 	if isJSON(kind) && (encoded == "" || encoded == "identity") && a.resp.ContentLength <= wholeLimit {
-		return a.readWhole()
+		return a.readWhole(wholeLimit)
 	}
 	a.flows = true
 	a.buf = newBuffer()
@@ -58,16 +58,16 @@ func (a *answer) begin() error {
 	return nil
 }
 
-// readWhole reads a JSON body. One that is longer than is bearable flows.
-func (a *answer) readWhole() error {
+// readWhole reads a JSON body. One that is longer than limit flows, unread.
+func (a *answer) readWhole(limit int64) error {
 	var b bytes.Buffer
 	if n := a.resp.ContentLength; n > 0 {
 		b.Grow(int(n) + bytes.MinRead)
 	}
-	if _, err := b.ReadFrom(io.LimitReader(a.resp.Body, wholeLimit+1)); err != nil {
+	if _, err := b.ReadFrom(io.LimitReader(a.resp.Body, limit+1)); err != nil {
 		return err
 	}
-	if b.Len() <= wholeLimit {
+	if int64(b.Len()) <= limit {
 		a.whole = b.Bytes()
 		return nil
 	}

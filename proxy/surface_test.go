@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -126,4 +127,71 @@ func TestProbesAreAnsweredWithoutAKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A default model serves names that nobody has, gives them back, and is not listed
+// under them.
+func TestDefaultModel(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1), func(_ *Options, s *Snapshot) { s.DefaultModel = "m" })
+		got := b.post("/v1/chat/completions", chat("gpt-9", false))
+		if got.status != 200 || !strings.Contains(got.body, `"model":"gpt-9"`) {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+		if got := b.post("/v1/chat/completions", `{"messages":[]}`); got.status != 200 || got.body != chatWhole {
+			t.Errorf("no name: got %d %s", got.status, got.body)
+		}
+		got = b.post("/v1/models/gpt-9", "", "Anthropic-Version", "2023-06-01")
+		if got.status != 404 || !strings.HasPrefix(got.body, `{"type":"error"`) {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+		b.wantIdle()
+		for _, r := range b.records.all() {
+			if r.Model != "m" {
+				t.Errorf("recorded as %q", r.Model)
+			}
+		}
+	})
+}
+
+func TestBadForms(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1))
+		part := "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n"
+		for name, c := range map[string]struct{ kind, body string }{
+			"no boundary": {"multipart/form-data", part + "--x--\r\n"},
+			"truncated":   {"multipart/form-data; boundary=x", part},
+			"no media":    {"multipart/;", part},
+		} {
+			r := b.request(context.Background(), "/v1/audio/transcriptions", c.body)
+			r.Header.Set("Content-Type", c.kind)
+			if got := b.do(r); got.status != 400 || !strings.Contains(got.body, "multipart form") {
+				t.Errorf("%s: got %d %s", name, got.status, got.body)
+			}
+		}
+		r := b.request(context.Background(), "/v1/audio/transcriptions", "--x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nm\r\n--x--\r\n")
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+		if got := b.do(r); got.status != 404 {
+			t.Errorf("no model: got %d %s", got.status, got.body)
+		}
+		b.wantIdle()
+	})
+}
+
+// A JSON answer that is too long to be read whole is passed on unread.
+func TestLongWholeAnswerFlows(t *testing.T) {
+	for length, flows := range map[int]bool{9: false, 10: false, 11: true} {
+		a := &answer{resp: &http.Response{Body: io.NopCloser(strings.NewReader(strings.Repeat("x", length)))}}
+		if err := a.readWhole(10); err != nil {
+			t.Fatal(err)
+		}
+		got := len(a.whole)
+		if a.flows {
+			got = len(a.first)
+		}
+		if a.flows != flows || got != length {
+			t.Errorf("%d bytes: flows %t with %d bytes, want %t", length, a.flows, got, flows)
+		}
+		a.close()
+	}
 }
