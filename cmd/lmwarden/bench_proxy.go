@@ -37,11 +37,15 @@ func (a *app) benchProxyCommand() *cobra.Command {
 				return err
 			}
 			defer box.close()
-			figures, err := proxyload.Compare(c.Context(), proxyload.Options{
+			opts := proxyload.Options{
 				Ways: box.ways, Streams: streams, Concurrency: concurrency, Rounds: rounds,
 				Body: proxyload.Body(proxyModel, size), CPU: cpuTime,
 				Header: http.Header{"X-Session-Id": {"bench"}},
-			})
+			}
+			if err := opts.Validate(); err != nil {
+				return usageErrorf("%w", err)
+			}
+			figures, err := proxyload.Compare(c.Context(), opts)
 			if err != nil {
 				return interruptedOr(c.Context(), err)
 			}

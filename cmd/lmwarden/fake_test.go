@@ -18,9 +18,14 @@ import (
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
+	"github.com/lmwarden/lmwarden/sim/vllmd"
 )
 
 func TestMain(m *testing.M) {
+	// The demo starts this program again for its engines, which here is the test.
+	if len(os.Args) > 1 && os.Args[1] == vllmdVerb {
+		os.Exit(vllmd.Main(os.Args[2:], os.Stdout, os.Stderr))
+	}
 	time.Local = time.UTC // tables print local times
 	os.Exit(m.Run())
 }

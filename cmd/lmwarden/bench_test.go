@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+)
+
+// newEndpoint answers messages at once, with a token for each four bytes.
+func newEndpoint(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil {
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Lmwarden-Replica", "qwen3-4b/1")
+		fmt.Fprint(w, "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"hello\"}}\n\n")
+		fmt.Fprintf(w, "data: {\"type\":\"message_delta\",\"usage\":{\"input_tokens\":%d,\"output_tokens\":1,\"cache_read_input_tokens\":0}}\n\n", n/4)
+		fmt.Fprint(w, "data: {\"type\":\"message_stop\"}\n\n")
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestBenchSessions measures two arms of a daemon and puts its routing back.
+func TestBenchSessions(t *testing.T) {
+	box := newFakeBox(t)
+	box.inference = newEndpoint(t)
+	got := box.lmwarden(t, "bench", "sessions", "--arms", "off,hash", "--steps", "2", "--duration", "1s", "-o", "json")
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.err)
+	}
+	var report benchReport
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.URL != box.inference || report.Model != "qwen3-4b" || report.Load.BytesPerToken < 3.9 || report.Load.BytesPerToken > 4.1 {
+		t.Errorf("report %+v", report)
+	}
+	if len(report.Steps) != 2 || report.Steps[0].Arm != "off" || report.Steps[1].Arm != "hash" {
+		t.Fatalf("steps %+v", report.Steps)
+	}
+	for _, step := range report.Steps {
+		if step.Requests == 0 || step.Errors != 0 || step.StayedPercent == nil || *step.StayedPercent != 100 {
+			t.Errorf("step %+v", step)
+		}
+	}
+	var arms []string
+	for _, call := range box.calls {
+		if r, ok := call.(*lmwardenv1.UpdateRoutingRequest); ok {
+			arms = append(arms, fmt.Sprintf("%t %s", r.GetSettings().GetAffinity(), enumWord(r.GetSettings().GetPolicy())))
+		}
+	}
+	if got := strings.Join(arms, ", "); got != "false unknown, true hash, true unknown" {
+		t.Errorf("the routing was changed to %s; the last must be what was before", got)
+	}
+}
+
+// TestBenchURL measures an endpoint without a daemon, as one arm.
+func TestBenchURL(t *testing.T) {
+	got := lmwarden(t, nil, "", "bench", "sessions", "--url", newEndpoint(t), "--model", "m", "--steps", "1", "--duration", "1s", "-o", "csv")
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(got.stdout)).ReadAll()
+	if err != nil || len(rows) != 2 || rows[1][0] != "as is" || rows[1][2] != "1" {
+		t.Errorf("rows %v, %v", rows, err)
+	}
+	// An endpoint that is none: the sentence says what it answered.
+	page := httptest.NewServer(http.NotFoundHandler())
+	defer page.Close()
+	got = lmwarden(t, nil, "", "bench", "sessions", "--url", page.URL, "--model", "m")
+	if got.code != exitFailure || !strings.Contains(got.err, "cannot be measured") || !strings.Contains(got.err, "404") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
+
+// TestBenchProxy ends with one line of JSON whose figures fit together.
+func TestBenchProxy(t *testing.T) {
+	got := lmwarden(t, nil, "", "bench", "proxy", "--streams", "24", "--concurrency", "4", "--rounds", "2", "--body", "1000")
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.err)
+	}
+	lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
+	var report proxyReport
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {
+		t.Fatalf("the last line %q: %v", lines[len(lines)-1], err)
+	}
+	if len(report.Ways) != 3 || report.Ways[2].Name != "lmwarden" || report.Ways[2].Streams != 24 {
+		t.Fatalf("ways %+v", report.Ways)
+	}
+	if report.P50 != report.Ways[2].P50Micros || report.TTFBRatio != ratio(report.P50, report.Ways[1].P50Micros) {
+		t.Errorf("report %+v", report)
+	}
+	if got := lmwarden(t, nil, "", "bench", "proxy", "--streams", "0"); got.code != exitUsage {
+		t.Errorf("no streams: exit code %d: %s", got.code, got.err)
+	}
+}
