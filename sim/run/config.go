@@ -42,7 +42,7 @@ type Config struct {
 	MaxBatchedTokens int
 	BlockSize        int
 	CapacityTokens   int // KV tokens of a replica; 0 takes the preset's
-	Settings         route.Settings
+	Policy           Policy
 	Load             Load
 	Deaths           []Death
 	Warmup           time.Duration // not measured
@@ -51,26 +51,37 @@ type Config struct {
 }
 
 // DefaultConfig is the four-card box for 12 minutes after 3 of warm-up, with the given
-// settings and conversations.
-func DefaultConfig(s route.Settings, sessions int) Config {
+// policy and conversations.
+func DefaultConfig(p Policy, sessions int) Config {
 	return Config{
 		Preset: "a4000/qwen3-4b", Replicas: 4, MaxNumSeqs: 32, MaxBatchedTokens: 2048, BlockSize: 16,
-		Settings: s, Load: DefaultLoad(sessions), Warmup: 3 * time.Minute, Length: 12 * time.Minute, Seed: 1,
+		Policy: p, Load: DefaultLoad(sessions), Warmup: 3 * time.Minute, Length: 12 * time.Minute, Seed: 1,
 	}
 }
 
 // noSpill is a threshold that is never reached.
 const noSpill = 1 << 20
 
+// Policy is how turns find their replicas.
+type Policy struct {
+	Settings route.Settings
+	// Blind sends each turn to a replica by chance, whatever the settings say. That is
+	// what an engine's own balancer comes to when its ranks do not report their load: each
+	// of several front ends counts through the ranks, and which front end a turn meets is
+	// a matter of luck.
+	Blind bool
+}
+
 // policies by name.
-var policies = map[string]func(s *route.Settings){
-	"off":         func(s *route.Settings) { s.Affinity = false },
-	"seed":        func(*route.Settings) {},
-	"priced":      func(s *route.Settings) { s.Spill = route.SpillPriced },
-	"hash":        func(s *route.Settings) { s.Policy, s.SpillThreshold = route.PolicyHash, noSpill },
-	"round_robin": func(s *route.Settings) { s.Policy = route.PolicyRoundRobin },
-	"random":      func(s *route.Settings) { s.Policy = route.PolicyRandom },
-	"working_set": func(s *route.Settings) { s.Admission = route.AdmissionWorkingSet },
+var policies = map[string]func(p *Policy){
+	"blind":       func(p *Policy) { p.Blind = true },
+	"off":         func(p *Policy) { p.Settings.Affinity = false },
+	"seed":        func(*Policy) {},
+	"priced":      func(p *Policy) { p.Settings.Spill = route.SpillPriced },
+	"hash":        func(p *Policy) { p.Settings.Policy, p.Settings.SpillThreshold = route.PolicyHash, noSpill },
+	"round_robin": func(p *Policy) { p.Settings.Policy = route.PolicyRoundRobin },
+	"random":      func(p *Policy) { p.Settings.Policy = route.PolicyRandom },
+	"working_set": func(p *Policy) { p.Settings.Admission = route.AdmissionWorkingSet },
 }
 
 // PolicyNames returns the names that [FindPolicy] knows, sorted.
@@ -83,8 +94,9 @@ func PolicyNames() []string {
 	return names
 }
 
-// FindPolicy returns the router's settings of a policy:
+// FindPolicy returns a policy by its name:
 //
+//	blind        each turn to any replica
 //	off          no affinity, fewest requests in flight
 //	seed         least-loaded placement, spill at the threshold
 //	priced       the same, but leaving home is weighed against reading anew
@@ -92,14 +104,14 @@ func PolicyNames() []string {
 //	round_robin  homes in turn
 //	random       homes by chance
 //	working_set  seed, and only as many conversations as the caches hold
-func FindPolicy(name string) (route.Settings, error) {
+func FindPolicy(name string) (Policy, error) {
 	change, ok := policies[name]
 	if !ok {
-		return route.Settings{}, fmt.Errorf("there is no policy %q; choose one of %s", name, strings.Join(PolicyNames(), ", "))
+		return Policy{}, fmt.Errorf("there is no policy %q; choose one of %s", name, strings.Join(PolicyNames(), ", "))
 	}
-	s := route.DefaultSettings()
-	change(&s)
-	return s, nil
+	p := Policy{Settings: route.DefaultSettings()}
+	change(&p)
+	return p, nil
 }
 
 // box is what a valid configuration stands for.

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
@@ -60,6 +61,7 @@ type world struct {
 	plan    []planned // deaths and returns, earliest first
 	shared  *engine.Hasher
 	tick    time.Duration
+	luck    *rand.Rand // of blind policies
 	meter   *meter
 	done    []*client // whose turn ended in the step just told
 	err     error
@@ -104,8 +106,8 @@ func newWorld(cfg Config) (*world, error) {
 		return nil, err
 	}
 	w := &world{
-		cfg: cfg, core: route.New(cfg.Settings, cfg.Seed), held: make(map[route.Ticket]*client),
-		shared: engine.NewHasher(cfg.BlockSize, 0),
+		cfg: cfg, core: route.New(cfg.Policy.Settings, cfg.Seed), held: make(map[route.Ticket]*client),
+		shared: engine.NewHasher(cfg.BlockSize, 0), luck: rand.New(rand.NewPCG(cfg.Seed, 0xb11d)),
 	}
 	w.shared.AppendStream(sharedPrompt, cfg.Load.SharedTokens)
 	w.replicas = make([]route.Replica, cfg.Replicas)
@@ -173,8 +175,13 @@ func (w *world) arrive(now time.Duration) {
 	if !ok {
 		return
 	}
+	ask := a.client.ask()
+	if w.cfg.Policy.Blind {
+		// The client names the replica, which the router never overrides.
+		ask.Rank = w.luck.IntN(len(w.engines))
+	}
 	var d route.Decision
-	ticket, verdict := w.core.Arrive(clock(now), a.client.ask(), &d)
+	ticket, verdict := w.core.Arrive(clock(now), ask, &d)
 	a.client.ticket = ticket
 	switch verdict {
 	case route.Forward:

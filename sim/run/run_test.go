@@ -8,17 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/lmwarden/lmwarden/proxy/route"
 )
 
-func settings(t testing.TB, policy string) route.Settings {
+func policy(t testing.TB, name string) Policy {
 	t.Helper()
-	s, err := FindPolicy(policy)
+	p, err := FindPolicy(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return p
 }
 
 func mustRun(t testing.TB, cfg Config) Result {
@@ -40,6 +38,7 @@ func TestKnownFigures(t *testing.T) {
 		sessions          int
 		output, hits, p50 float64
 	}{
+		{"blind", 24, 9_775, 33.5, 13.7},
 		{"seed", 8, 11_691, 86.9, 0.43},
 		{"seed", 16, 16_674, 84.9, 0.69},
 		{"seed", 24, 11_246, 37.6, 12.7},
@@ -49,7 +48,7 @@ func TestKnownFigures(t *testing.T) {
 		{"working_set", 24, 17_022, 84.9, 0.79},
 		{"working_set", 32, 16_885, 83.3, 0.69},
 	} {
-		r := mustRun(t, DefaultConfig(settings(t, c.policy), c.sessions))
+		r := mustRun(t, DefaultConfig(policy(t, c.policy), c.sessions))
 		if r.OutputTokensPerMinute < 0.9*c.output || r.OutputTokensPerMinute > 1.1*c.output {
 			t.Errorf("%s at %d: %.0f output tokens a minute, want %.0f", c.policy, c.sessions, r.OutputTokensPerMinute, c.output)
 		}
@@ -63,45 +62,45 @@ func TestKnownFigures(t *testing.T) {
 }
 
 // short is a run that takes some milliseconds.
-func short(t testing.TB, policy string) Config {
-	cfg := DefaultConfig(settings(t, policy), 12)
+func short(t testing.TB, name string) Config {
+	cfg := DefaultConfig(policy(t, name), 12)
 	cfg.Warmup, cfg.Length = 10*time.Second, 2*time.Minute
 	return cfg
 }
 
 func TestSameSeedSameResult(t *testing.T) {
-	for _, policy := range PolicyNames() {
-		cfg := short(t, policy)
+	for _, name := range PolicyNames() {
+		cfg := short(t, name)
 		first := mustRun(t, cfg)
 		if diff := cmp.Diff(first, mustRun(t, cfg)); diff != "" {
-			t.Errorf("%s: the same seed gave another result:\n%s", policy, diff)
+			t.Errorf("%s: the same seed gave another result:\n%s", name, diff)
 		}
 		cfg.Seed++
 		if cmp.Equal(first, mustRun(t, cfg)) {
-			t.Errorf("%s: another seed gave the same result", policy)
+			t.Errorf("%s: another seed gave the same result", name)
 		}
 	}
 }
 
 // TestBooks checks that the parts of a result add up.
 func TestBooks(t *testing.T) {
-	for _, policy := range PolicyNames() {
-		cfg := short(t, policy)
+	for _, name := range PolicyNames() {
+		cfg := short(t, name)
 		cfg.Warmup = 0
 		r := mustRun(t, cfg)
 		if r.FirstTurns.Count+r.LaterTurns.Count != r.Requests || r.Requests == 0 {
-			t.Errorf("%s: %d first and %d later turns of %d", policy, r.FirstTurns.Count, r.LaterTurns.Count, r.Requests)
+			t.Errorf("%s: %d first and %d later turns of %d", name, r.FirstTurns.Count, r.LaterTurns.Count, r.Requests)
 		}
 		decided := r.Placed + r.Sticky + r.Spilled + r.Rehomed
 		switch {
-		case policy == "off" && decided != 0:
-			t.Errorf("off: %d keyed decisions", decided)
-		case policy != "off" && (decided < r.Requests || decided > r.Requests+cfg.Load.Sessions):
+		case (name == "off" || name == "blind") && decided != 0:
+			t.Errorf("%s: %d keyed decisions", name, decided)
+		case name != "off" && name != "blind" && (decided < r.Requests || decided > r.Requests+cfg.Load.Sessions):
 			// Those that were decided and have no first token yet are at most one a slot.
-			t.Errorf("%s: %d decisions for %d first tokens", policy, decided, r.Requests)
+			t.Errorf("%s: %d decisions for %d first tokens", name, decided, r.Requests)
 		}
 		if r.HitPercent <= 0 || r.HitPercent >= 100 || r.ReplicasBusy <= 0 || r.ReplicasBusy > 4 || r.SlowestSlotSeconds < r.TTFBMeanSeconds {
-			t.Errorf("%s: %+v", policy, r)
+			t.Errorf("%s: %+v", name, r)
 		}
 	}
 }
@@ -109,7 +108,7 @@ func TestBooks(t *testing.T) {
 // TestFirstTurnCost checks one lonely conversation against arithmetic: a first turn
 // reads everything, and each later one only what is new.
 func TestFirstTurnCost(t *testing.T) {
-	cfg := DefaultConfig(settings(t, "seed"), 1)
+	cfg := DefaultConfig(policy(t, "seed"), 1)
 	cfg.Replicas, cfg.Warmup, cfg.Length = 1, 0, 55*time.Second
 	r := mustRun(t, cfg)
 	if r.Sessions != 1 {
@@ -128,24 +127,24 @@ func TestFirstTurnCost(t *testing.T) {
 // conversations that lived there go on elsewhere, and a replica that comes back takes
 // part again.
 func TestDeath(t *testing.T) {
-	for _, policy := range []string{"seed", "working_set", "off"} {
-		cfg := DefaultConfig(settings(t, policy), 16)
+	for _, name := range []string{"seed", "working_set", "off"} {
+		cfg := DefaultConfig(policy(t, name), 16)
 		whole := mustRun(t, cfg)
 		cfg.Deaths = []Death{{Replica: 1, At: 9 * time.Minute}}
 		dead := mustRun(t, cfg)
 		if diff := cmp.Diff(dead, mustRun(t, cfg)); diff != "" {
-			t.Errorf("%s: the same death gave another result:\n%s", policy, diff)
+			t.Errorf("%s: the same death gave another result:\n%s", name, diff)
 		}
 		cfg.Deaths[0].Back = cfg.Deaths[0].At + 30*time.Second
 		back := mustRun(t, cfg)
 		if dead.OutputTokensPerMinute >= back.OutputTokensPerMinute || dead.OutputTokensPerMinute >= 0.97*whole.OutputTokensPerMinute {
-			t.Errorf("%s: %.0f tokens a minute with four replicas, %.0f with a death, %.0f with a return", policy, whole.OutputTokensPerMinute, dead.OutputTokensPerMinute, back.OutputTokensPerMinute)
+			t.Errorf("%s: %.0f tokens a minute with four replicas, %.0f with a death, %.0f with a return", name, whole.OutputTokensPerMinute, dead.OutputTokensPerMinute, back.OutputTokensPerMinute)
 		}
-		if policy != "off" && dead.Rehomed == 0 {
-			t.Errorf("%s: nobody was rehomed", policy)
+		if name != "off" && dead.Rehomed == 0 {
+			t.Errorf("%s: nobody was rehomed", name)
 		}
 		if dead.ReplicasBusy >= 3.7 || back.ReplicasBusy <= dead.ReplicasBusy {
-			t.Errorf("%s: %.2f replicas busy with a death, %.2f with a return", policy, dead.ReplicasBusy, back.ReplicasBusy)
+			t.Errorf("%s: %.2f replicas busy with a death, %.2f with a return", name, dead.ReplicasBusy, back.ReplicasBusy)
 		}
 	}
 }
@@ -180,10 +179,10 @@ func TestRefusals(t *testing.T) {
 
 // BenchmarkQuarterHour runs 24 conversations on four replicas for 15 minutes.
 func BenchmarkQuarterHour(b *testing.B) {
-	for _, policy := range []string{"seed", "working_set"} {
-		b.Run(policy, func(b *testing.B) {
+	for _, name := range []string{"seed", "working_set"} {
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				mustRun(b, DefaultConfig(settings(b, policy), 24))
+				mustRun(b, DefaultConfig(policy(b, name), 24))
 			}
 		})
 	}
