@@ -48,6 +48,20 @@ func TestSubagentFollowsItsParent(t *testing.T) {
 	}
 }
 
+// TestSubagentFollowsItsGroup sends a subagent that names its group and no parent: with
+// Claude Code the group is the key of the main conversation.
+func TestSubagentFollowsItsGroup(t *testing.T) {
+	b := newBox(t, 4, DefaultSettings())
+	b.turn(turnOf(0))
+	b.turn(turnOf(2))
+	home := b.turn(turnOf(1)).Replica
+	r := agentOf(0, 0)
+	r.Parent = Key{}
+	if d := b.turn(r); d.Replica != home {
+		t.Errorf("%s, want the group's home %d", d.Reason(), home)
+	}
+}
+
 func TestSideCallFindsItsGroup(t *testing.T) {
 	b := newBox(t, 4, DefaultSettings())
 	main := turnOf(1)

@@ -95,14 +95,11 @@ func (c *Core) leave(t *ticket) {
 	if v.open > 0 {
 		return
 	}
-	switch {
-	case v.forgotten:
+	if v.forgotten || !v.seen {
 		c.drop(i)
 		return
-	case !v.seen:
-		c.drop(i)
-		return
-	case v.home != none && !v.confirmed:
+	}
+	if v.home != none && !v.confirmed {
 		v.oldHome = v.home
 		c.setHome(i, none)
 	}
@@ -192,17 +189,20 @@ func (c *Core) decideSide(ti int32, d *Decision) {
 	c.decide(ti, d, ClassSide, to)
 }
 
-// leader returns the conversation that speaks for the group of a request, or none.
+// leader returns the conversation that a side call or a subagent belongs to: its
+// parent, for a side call the one that it names itself, or the one that speaks for its
+// group. None when nobody does.
 func (c *Core) leader(t *ticket) int32 {
-	for _, k := range [...]Key{t.parent, t.key, t.group} {
-		if k == (Key{}) {
-			continue
-		}
-		if i := c.table.find(k); i != none {
-			return i
-		}
+	if i := c.table.find(t.parent); i != none {
+		return i
 	}
-	if i, ok := c.table.groups[t.group]; ok && t.group != (Key{}) {
+	if i := c.table.find(t.key); i != none && t.kind == KindSide {
+		return i
+	}
+	if i := c.table.find(t.group); i != none {
+		return i
+	}
+	if i, ok := c.table.groups[t.group]; ok {
 		return i
 	}
 	return none

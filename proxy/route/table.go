@@ -94,8 +94,6 @@ func (tb *table) init() {
 
 func (tb *table) at(i int32) *conv { return &tb.slots[i] }
 
-func (tb *table) size() int { return tb.used }
-
 func (tb *table) find(k Key) int32 {
 	if i, ok := tb.byKey[k]; ok {
 		return i
@@ -247,7 +245,7 @@ func (c *Core) evictOne() bool {
 // remember returns a new conversation, or none when the table is full of live ones:
 // the request is then placed, but its home is not kept.
 func (c *Core) remember(k, group Key, agent bool) int32 {
-	if c.table.size() >= c.table.bound && !c.evictOne() {
+	if c.table.used >= c.table.bound && !c.evictOne() {
 		return none
 	}
 	return c.table.add(k, group, agent)

@@ -209,6 +209,21 @@ type ReplicaView struct {
 	Live       int   // live conversations at home here
 	LiveTokens int64 // their tokens, with the shared prompt counted once
 	Held       int   // held requests whose home this is
+
+	Admitted       int   // conversations with a place here, under working-set admission
+	AdmittedTokens int64 // what their places take, with the shared prompt counted once
+}
+
+// Learned is what a model's router has learned from its engines and clients.
+type Learned struct {
+	TokensPerByte  float64       // of prompts; a guess until the first usage
+	PrefillRate    float64       // prompt tokens computed per second; 0 when not known
+	PrefillSamples int           // long prefills that it was learned from
+	Growth         float64       // tokens that a prompt grows from turn to turn
+	Output         float64       // tokens of an answer
+	Gaps           int           // gaps between turns that are remembered, at most 200
+	Keep           time.Duration // idle time for which a place is kept while others wait
+	Spell          time.Duration // residence before a place may be taken for one that waits
 }
 
 // HeldView is one request at the door.
@@ -232,6 +247,7 @@ type View struct {
 	SharedTokens   int64 // -1 when not known
 	Live           int
 	Conversations  int // in the table
+	Learned        Learned
 }
 
 // ConversationView is one conversation as the core knows it.

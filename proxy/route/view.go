@@ -13,7 +13,8 @@ func (c *Core) View(now time.Time) View {
 		SpillThreshold: c.threshold(0),
 		SpillAuto:      c.set.SpillThreshold == 0,
 		SharedTokens:   c.sharedTokens(),
-		Conversations:  c.table.size(),
+		Conversations:  c.table.used,
+		Learned:        c.viewLearned(),
 	}
 	for i := range v.Replicas {
 		r := &c.replicas[i]
@@ -21,6 +22,7 @@ func (c *Core) View(now time.Time) View {
 			InFlight: r.inFlight, Counts: r.counts,
 			Resident: r.cache.total(), Capacity: r.Capacity,
 			Live: r.live.count, LiveTokens: r.live.total(),
+			Admitted: r.places.count, AdmittedTokens: r.places.total(),
 		}
 	}
 	for _, l := range [...]int{listBusy, listFresh, listFresh + 1, listRecent, listRecent + 1} {
@@ -28,6 +30,16 @@ func (c *Core) View(now time.Time) View {
 	}
 	c.viewDoor(&v)
 	return v
+}
+
+func (c *Core) viewLearned() Learned {
+	c.derive()
+	l := &c.learned
+	return Learned{
+		TokensPerByte: l.ratio.value, PrefillRate: l.prefill.value, PrefillSamples: l.prefill.samples,
+		Growth: l.growth.value, Output: l.output.value, Gaps: l.rhythm.count,
+		Keep: time.Duration(c.door.keep), Spell: time.Duration(c.door.spell),
+	}
 }
 
 // sharedTokens returns the size of the shared prompt that most refer to, or -1.
