@@ -15,7 +15,7 @@ import (
 // Exit codes, as printed by the help and in docs/command-line.md.
 const (
 	exitFailure     = 1   // it did not work
-	exitUsage       = 2   // bad input, or a port is taken
+	exitUsage       = 2   // bad input, or the daemon cannot start on this box
 	exitUnreachable = 3   // no daemon answers at the address
 	exitNotFound    = 4   // no such model, replica, conversation or request
 	exitConflict    = 5   // it exists already, was changed meanwhile, or its state forbids it
@@ -27,7 +27,7 @@ const (
 const exitHelp = `Exit codes:
   0    done
   1    it did not work
-  2    bad input, or a port is taken
+  2    bad input, or the daemon cannot start (a port is taken, ...)
   3    no daemon answers at the address
   4    no such model, replica, conversation or request
   5    conflict: it exists already, was changed meanwhile, or its state forbids it
