@@ -178,11 +178,15 @@ func (c *Core) gateOpen(i int) bool {
 func (c *Core) openGate(i int) {
 	r := &c.replicas[i]
 	for len(r.gate) > 0 {
-		ti := r.gate[0]
-		t := c.tickets.at(ti)
-		if !c.gateOpen(i) && !c.overdue(t) {
+		next := 0
+		if !c.gateOpen(i) {
+			next = slices.IndexFunc(r.gate, func(ti int32) bool { return c.overdue(c.tickets.at(ti)) })
+		}
+		if next < 0 {
 			return
 		}
+		ti := r.gate[next]
+		t := c.tickets.at(ti)
 		c.ungate(ti)
 		if v := c.table.at(t.conv); !v.admitted || v.home != int32(i) {
 			c.back(t) // its place is gone

@@ -177,9 +177,9 @@ func (c *Core) FirstByte(now time.Time, t Ticket) {
 
 // Reroute gives a forwarded request that got no first byte another replica than
 // those it tried. The old reservation moves; the decision is filled. False means
-// that no other replica is ready; the reservation and d are unchanged then. A request whose
-// client named the replica is never rerouted. A request keeps one class, so the
-// counts of the old replica step back by one.
+// that no other replica is ready; the reservation and d are unchanged then. A request
+// whose client named the replica is never rerouted. A request has one class, on the
+// replica that serves it, so the counts of the old replica step back by one.
 func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 	c.advance(now)
 	ti := c.tickets.find(t)

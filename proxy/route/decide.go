@@ -249,6 +249,9 @@ func (c *Core) elsewhere(t *ticket, d *Decision) int {
 		}
 	}
 	c.weigh(t, d)
+	if t.class == ClassOff {
+		return c.fewest()
+	}
 	return c.lightest()
 }
 

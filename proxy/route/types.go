@@ -48,7 +48,7 @@ type Admission uint8
 // The admission rules.
 const (
 	AdmissionNone       Admission = iota // every request is forwarded at once
-	AdmissionWorkingSet                  // only what the caches can hold; the rest waits in order
+	AdmissionWorkingSet                  // only what the caches can hold; the rest waits in order and is placed by cost, not by Policy
 )
 
 // Policy says how a new conversation gets its home.
