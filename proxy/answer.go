@@ -23,8 +23,9 @@ type answer struct {
 // bytes: it has to be, to give back the model's name and to read the usage.
 const wholeLimit = 64 << 20
 
-// bufSize is the size of the pieces in which an answer is passed on, in bytes.
-const bufSize = 32 << 10
+// bufSize is the size of the pieces in which an answer is passed on, in bytes. An open
+// stream holds one, and what an engine sends at once is far smaller.
+const bufSize = 4 << 10
 
 // buffers are the pieces in which answers are passed on.
 var buffers sync.Pool

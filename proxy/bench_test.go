@@ -140,3 +140,67 @@ func streamThrough(b *testing.B, h http.Handler) {
 	})
 	b.ReportMetric(float64(first.Load())/float64(b.N)/1e3, "ttfb-µs/op")
 }
+
+// BenchmarkOpenStream reports the memory that an open stream costs in the proxy: what
+// 500 streams take through it, less what they take without it.
+func BenchmarkOpenStream(b *testing.B) {
+	const streams = 500
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sendFrames(w, chatChunks(1), 0)
+		<-r.Context().Done()
+	}))
+	defer engine.Close()
+	p := New(Options{})
+	defer p.Close()
+	p.Apply(&Snapshot{Models: []Model{{Name: "m", Routing: route.DefaultSettings(), Replicas: []Replica{{
+		ID: "m/0", URL: engine.URL, Rank: -1, Route: route.Replica{Incarnation: 1, Ready: true},
+	}}}}})
+	front := httptest.NewServer(p)
+	defer front.Close()
+	for b.Loop() {
+		direct := memoryOf(b, engine.URL, streams)
+		through := memoryOf(b, front.URL, streams)
+		b.ReportMetric(float64(through-direct)/streams/1024, "KB/stream")
+	}
+}
+
+// memoryOf returns the bytes of heap and stacks that n open streams take.
+func memoryOf(b *testing.B, address string, n int) int64 {
+	b.Helper()
+	transport := &http.Transport{DisableCompression: true}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	before := memory()
+	bodies := make([]io.ReadCloser, 0, n)
+	for range n {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, address+"/v1/chat/completions", bytes.NewReader([]byte(chat("m", true))))
+		if err != nil {
+			b.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadAtLeast(resp.Body, make([]byte, 16), 16); err != nil {
+			b.Fatal(err)
+		}
+		bodies = append(bodies, resp.Body)
+	}
+	used := memory() - before
+	cancel()
+	for _, body := range bodies {
+		_ = body.Close()
+	}
+	return used
+}
+
+// memory returns the bytes of heap and stacks in use after a collection.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC()
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	return int64(s.HeapInuse + s.StackInuse)
+}

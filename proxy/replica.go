@@ -124,7 +124,5 @@ func newTransport(o Options) *http.Transport {
 		MaxIdleConnsPerHost:   idleConnsPerReplica,
 		ResponseHeaderTimeout: o.HeaderTimeout,
 		TLSHandshakeTimeout:   10 * time.Second, // for engines of somebody else
-		WriteBufferSize:       16 << 10,
-		ReadBufferSize:        16 << 10,
 	}
 }
