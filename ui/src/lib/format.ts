@@ -110,6 +110,11 @@ export function dateTime(time: Maybe<Timestamp>): string {
   return `${day} ${d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
 }
 
+/** 4 Oct 2026 09:12:31 */
+export function dateTimeSeconds(time: Maybe<Timestamp>): string {
+  return time === undefined ? ABSENT : dateTime(time).replace(/ \S+$/, ` ${clock(time)}`);
+}
+
 /** Milliseconds of a duration; undefined stays undefined. */
 export function milliseconds(value: Maybe<Duration>): Maybe<number> {
   return value === undefined ? undefined : durationMs(value);

@@ -77,6 +77,13 @@ describe("the map of the caches", () => {
     expect(ids([3000, 2000])).toEqual(ids([2000, 3000]));
   });
 
+  it("puts what the cache has lost beyond what it holds", () => {
+    const lost = replica(0, 5000, [3000, 3000]);
+    for (const c of lost.conversations) c.residentTokens = c.id === "c00" ? 0n : 3000n;
+    const [lane] = layOut([lost], 1000).lanes;
+    expect(lane?.blocks.map((b) => b.conversation?.id)).toEqual([undefined, "c01", "c00"]);
+  });
+
   it("leaves an empty replica empty", () => {
     expect(layOut([replica(0, 10_000, [])], 1000).lanes[0]?.blocks).toEqual([]);
     expect(layOut([], 0).lanes).toEqual([]);

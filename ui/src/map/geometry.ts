@@ -63,6 +63,17 @@ interface Part {
   folded?: number;
 }
 
+/**
+ * What the cache holds comes before what it has lost, so that the lost ones are those
+ * beyond the rule; among each, by id and not by size, so that a block keeps its place
+ * while its conversation grows.
+ */
+function byPlace(a: Conversation, b: Conversation): number {
+  const held = Number(b.residentTokens > 0n) - Number(a.residentTokens > 0n);
+  if (held !== 0) return held;
+  return a.id < b.id ? -1 : 1;
+}
+
 /** Returns the parts of a lane from left to right, in tokens. */
 function partsOf(replica: RoutingReplica, shared: number): Part[] {
   const live = Number(replica.liveTokens);
@@ -71,9 +82,7 @@ function partsOf(replica: RoutingReplica, shared: number): Part[] {
   const parts: Part[] = [];
   if (sharedHere > 0) parts.push({ kind: "shared", tokens: sharedHere });
   let left = live - sharedHere;
-  // By id, not by size: a block keeps its place while its conversation grows.
-  const inPlace = [...replica.conversations].sort((a, b) => (a.id < b.id ? -1 : 1));
-  for (const conversation of inPlace) {
+  for (const conversation of [...replica.conversations].sort(byPlace)) {
     const context = Number(conversation.contextTokens ?? conversation.residentTokens);
     const own = Math.max(context - shared, 0);
     if (own === 0) continue;

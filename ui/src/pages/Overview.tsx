@@ -77,14 +77,16 @@ function boxCounts(all: readonly Model[]): string {
   );
 }
 
-/** Most entries shown; the rest is on the events page. */
-const SHOWN = 6;
+/** Most troubles and most notes shown; the rest is on the events page. */
+const TROUBLES = 6;
+const NOTES = 3;
 
-/** What needs a look first, notes after it. */
-export function attentionOf(all: readonly Event[]): Event[] {
-  const grave = all.filter((e) => e.severity >= Severity.WARNING);
-  const notes = all.filter((e) => e.severity < Severity.WARNING);
-  return [...grave, ...notes].slice(0, SHOWN);
+/** What needs a look, newest first, and after it the latest notes. */
+export function attentionOf(all: readonly Event[]): { troubles: Event[]; notes: Event[] } {
+  return {
+    troubles: all.filter((e) => e.severity >= Severity.WARNING).slice(0, TROUBLES),
+    notes: all.filter((e) => e.severity < Severity.WARNING).slice(0, NOTES),
+  };
 }
 
 function ago(event: Event): string {
@@ -95,11 +97,11 @@ function ago(event: Event): string {
 function Attention() {
   const all = events.value;
   if (all === undefined) return <Skeleton />;
-  const shown = attentionOf(all);
-  if (shown.length === 0) return <p class="empty">Nothing needs attention.</p>;
+  const { troubles, notes } = attentionOf(all);
   return (
     <ul class="attention">
-      {shown.map((event) => (
+      {troubles.length === 0 && <li class="empty">Nothing needs attention.</li>}
+      {[...troubles, ...notes].map((event) => (
         <li key={event.id}>
           <Pill tone={severityWord(event.severity).tone}>
             <b>{event.severity < Severity.WARNING ? "note" : kindWord(event.kind)}</b>

@@ -2,7 +2,7 @@
 import { useRoute } from "preact-iso";
 import { api } from "../api/transport";
 import type { RequestRecord, ScoreTerms } from "../gen/lmwarden/v1/routing_pb";
-import { ABSENT, clock, count, dateTime, milliseconds, seconds, share, shortId } from "../lib/format";
+import { ABSENT, clock, count, dateTimeSeconds, milliseconds, seconds, share, shortId } from "../lib/format";
 import { conversationPath, modelPath } from "../lib/paths";
 import { decisionWord, missWord } from "../lib/words";
 import { Pill } from "../parts/bits";
@@ -116,9 +116,7 @@ function Facts({ record }: { record: RequestRecord }) {
     <Panel title="Record">
       <dl class="facts-list">
         <dt>Arrived</dt>
-        <dd>
-          {dateTime(record.arrived)}, {clock(record.arrived)}
-        </dd>
+        <dd>{dateTimeSeconds(record.arrived)}</dd>
         <dt>Model</dt>
         <dd>
           <a href={modelPath(record.model)}>{record.model}</a>
@@ -148,7 +146,7 @@ function Facts({ record }: { record: RequestRecord }) {
           home {record.home ?? "none"}, went to {record.replica ?? "none"}
         </dd>
         <dt>Waited at the door</dt>
-        <dd>{time(record.held)}</dd>
+        <dd>{milliseconds(record.held) ? time(record.held) : "not at all"}</dd>
         <dt>First token</dt>
         <dd>{time(record.firstToken)}</dd>
         <dt>Whole</dt>
