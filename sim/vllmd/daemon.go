@@ -219,11 +219,12 @@ func (d *daemon) watchChildren() chan string {
 // engineDied is what happens when an engine core ends: /health is 503, requests fail,
 // and the process ends soon. A data-parallel deployment ends as a whole.
 func (d *daemon) engineDied(title string) int {
-	d.log.error("core_client.py:640", "Engine core proc %s died unexpectedly, shutting down client.", title)
+	// What the log says is true by then, for those who read it.
 	d.srv.dead.Store(true)
 	for _, c := range d.srv.cores {
 		c.fail(errEngineDead)
 	}
+	d.log.error("core_client.py:640", "Engine core proc %s died unexpectedly, shutting down client.", title)
 	time.Sleep(deathDelay)
 	d.killChildren()
 	// Open connections have had their error; what is still open is cut.
@@ -244,11 +245,11 @@ func (d *daemon) shutdown() {
 	if d.opt.shutdownAfter > 0 {
 		mode = "drain"
 	}
-	d.log.info("launcher.py:254", "[shutdown] API server: shutdown triggered")
-	d.log.info("launcher.py:270", "[shutdown] API server: stopping engine client mode=%s timeout=%ds", mode, d.opt.shutdownAfter)
 	for _, c := range d.srv.cores {
 		c.refuse(errShutdown)
 	}
+	d.log.info("launcher.py:254", "[shutdown] API server: shutdown triggered")
+	d.log.info("launcher.py:270", "[shutdown] API server: stopping engine client mode=%s timeout=%ds", mode, d.opt.shutdownAfter)
 	d.drain(time.Duration(d.opt.shutdownAfter) * time.Second)
 	for _, c := range d.srv.cores {
 		c.close()
