@@ -213,6 +213,59 @@ func TestGateLetsTwoLongPrefillsPass(t *testing.T) {
 	checkInside(t, b.c)
 }
 
+// TestGateOfADeadReplica lets a replica die whose gate holds a request: it finds
+// another place, with its time of arrival.
+func TestGateOfADeadReplica(t *testing.T) {
+	b := doorBox(t, 2, 100_000)
+	homes := map[int][]int{}
+	for n := range 8 {
+		tk, d := b.arrive(sized(n, 20_000))
+		homes[d.Replica] = append(homes[d.Replica], n)
+		b.end(tk, 20_000)
+	}
+	waits := b.hold(sized(9, 90_000))
+	var gated []Ticket
+	for k, n := range homes[0] {
+		r := sized(n, 23_000)
+		if k < 2 {
+			b.arrive(r)
+			continue
+		}
+		gated = append(gated, b.hold(r))
+	}
+	if v := b.c.View(b.now); v.Replicas[0].Held != len(gated) || !strings.Contains(v.Queue[0].Reason, "has a place") {
+		t.Fatalf("%d at the gate, want %d: %+v", v.Replicas[0].Held, len(gated), v.Queue)
+	}
+	b.wait(time.Second)
+	b.reps[0].Ready = false
+	b.apply()
+	checkInside(t, b.c)
+	b.c.Done(b.now, waits, failed())
+	b.wait(time.Minute) // the idle conversations of the other replica make room
+	got := b.released()
+	for _, tk := range gated {
+		if d, ok := got[tk]; !ok || d.Replica != 1 || d.Class != ClassRehomed || d.Wait < time.Second {
+			t.Errorf("released %+v, want rehomed on 1", d)
+		}
+	}
+}
+
+// TestHeldRequestOutgrowsTheReplicas takes the larger replica away from one that
+// waits: it can never have a place any more and is not held.
+func TestHeldRequestOutgrowsTheReplicas(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	b.reps[0].Capacity = 30_000
+	b.apply()
+	b.arrive(sized(1, 25_000))
+	b.arrive(sized(2, 9000))
+	waits := b.hold(sized(3, 20_000))
+	b.reps[0].Ready = false
+	b.apply()
+	if d, ok := b.released()[waits]; !ok || d.Replica != 1 {
+		t.Errorf("released %+v, want forwarded to replica 1", d)
+	}
+}
+
 func TestNothingIsHeldBelowCapacity(t *testing.T) {
 	b := doorBox(t, 2, 100_000)
 	for n := range 10 {

@@ -170,3 +170,43 @@ func TestAFailingReplicaDoesNotAttract(t *testing.T) {
 		t.Errorf("a minute later the replica got %d of 8, want 2: %v", got[0], got)
 	}
 }
+
+// TestKeysAreComparedWhole gives two conversations keys that differ in the last bit.
+func TestKeysAreComparedWhole(t *testing.T) {
+	b := newBox(t, 2, DefaultSettings())
+	one, other := turnOf(1), turnOf(1)
+	other.Key[15] ^= 1
+	x := b.turn(one)
+	y := b.turn(other)
+	if y.Class != ClassPlaced || x.Replica == y.Replica {
+		t.Errorf("the second key is %v on %d, the first is on %d", y.Class, y.Replica, x.Replica)
+	}
+}
+
+// TestAbortsBeforeTheFirstByteFreeTheQueue aborts 500 requests that wait or have no
+// first byte, with a queue of eight, and then serves eight at once.
+func TestAbortsBeforeTheFirstByteFreeTheQueue(t *testing.T) {
+	s := workingSet()
+	s.MaxQueue = 8
+	b := newBox(t, 1, s)
+	b.capacity(10_000)
+	for n := range 500 {
+		var d Decision
+		var open []Ticket
+		for k := range 4 {
+			tk, v := b.c.Arrive(b.now, sized(10*n+k, 4000), &d)
+			if v != Forward && v != Held {
+				t.Fatalf("round %d, request %d: verdict %d", n, k, v)
+			}
+			open = append(open, tk)
+		}
+		for _, tk := range open {
+			b.c.Done(b.now, tk, failed())
+		}
+	}
+	for n := range 8 {
+		if d := b.turn(sized(10_000+n, 1000)); d.Wait != 0 {
+			t.Errorf("request %d waited %v", n, d.Wait)
+		}
+	}
+}

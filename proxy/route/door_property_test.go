@@ -32,7 +32,7 @@ func newDoorMachine(t *rapid.T) *doorMachine {
 	}
 	reps := make([]Replica, rapid.IntRange(1, 3).Draw(t, "replicas"))
 	for i := range reps {
-		reps[i] = Replica{Incarnation: 1, Ready: true, Capacity: m.capacity, MaxNumSeqs: 32}
+		reps[i] = Replica{Incarnation: 1, Ready: true, Capacity: m.capacity, MaxNumSeqs: 32, MaxBatchedTokens: 800}
 	}
 	m.c.SetReplicas(m.now, reps)
 	return m

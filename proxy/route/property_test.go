@@ -55,6 +55,7 @@ func (m *machine) drawReplicas(t *rapid.T) {
 		}
 		r.Ready = rapid.IntRange(0, 4).Draw(t, "ready") > 0
 		r.Draining = rapid.IntRange(0, 4).Draw(t, "draining") == 0
+		r.MaxBatchedTokens = rapid.SampledFrom([]int{0, 100}).Draw(t, "batched")
 		r.MaxNumSeqs = rapid.SampledFrom([]int{0, 4, 32}).Draw(t, "seqs")
 		m.reps = append(m.reps, r)
 	}

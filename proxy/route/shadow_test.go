@@ -1,6 +1,9 @@
 package route
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // capacity gives every replica the same capacity in tokens.
 func (b *box) capacity(tokens int64) {
@@ -71,6 +74,48 @@ func TestSharedSizeIsAMedian(t *testing.T) {
 	if got := b.c.View(b.now).SharedTokens; got != 3500 {
 		t.Errorf("shared %d, want the median 3,500", got)
 	}
+}
+
+// TestSharedPromptsAreBounded has more shared prompts alive than are told apart, and
+// then uses the slots of those that nobody refers to any more.
+func TestSharedPromptsAreBounded(t *testing.T) {
+	b := newBox(t, 1, DefaultSettings())
+	with := func(n int) *Request {
+		r := turnOf(n)
+		r.SharedHash = uint64(n) + 1
+		return r
+	}
+	for n := range maxShared + 10 {
+		b.turn(with(n))
+	}
+	sp := &b.c.shadow.shared
+	if len(sp.slots) != maxShared || len(sp.byHash) != maxShared {
+		t.Fatalf("%d slots for %d hashes, want %d", len(sp.slots), len(sp.byHash), maxShared)
+	}
+	b.wait(5 * time.Hour)
+	b.turn(with(5000))
+	if _, ok := sp.byHash[5001]; !ok || len(sp.byHash) != maxShared {
+		t.Error("a free slot was not used again")
+	}
+	checkInside(t, b.c)
+}
+
+// TestConversationOnManyReplicas sends one conversation to six replicas: the shadow
+// remembers the latest few.
+func TestConversationOnManyReplicas(t *testing.T) {
+	b := newBox(t, 6, DefaultSettings())
+	b.capacity(100_000)
+	for i := range 6 {
+		r := turnOf(1)
+		r.Rank = i
+		b.turn(r)
+	}
+	for i, r := range b.c.View(b.now).Replicas {
+		if held := r.Resident > 0; held != (i >= 6-nodesPerConv) {
+			t.Errorf("replica %d is believed to hold %d tokens", i, r.Resident)
+		}
+	}
+	checkInside(t, b.c)
 }
 
 func TestRestartEmptiesTheShadow(t *testing.T) {
