@@ -36,8 +36,9 @@ func (c *cleanups) run(ctx context.Context) error {
 }
 
 // stepGrace is how long each step may take once ctx is over, so that the later ones
-// still get their turn.
-const stepGrace = 2 * time.Second
+// still get their turn. The longest is that of the engines, which kills them then and
+// waits up to 20 s for the kernel to give their memory back.
+const stepGrace = 25 * time.Second
 
 func bounded(ctx context.Context, f func(context.Context) error) error {
 	done := make(chan error, 1)

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+)
+
+func TestConfigErrorsNameLineAndField(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"unknown field": {"inference_listen: 127.0.0.1:1\nadmin_lisen: x\n", []string{"c.yaml:2:1", "admin_lisen"}},
+		"range":         {"engine:\n  port_base: 5\n", []string{"c.yaml:2:14", "engine.port_base", "1024", "60000"}},
+		"model range":   {"models:\n- name: m\n  spec:\n    source: s\n    max_num_seqs: 99999\n", []string{"c.yaml:5:", "models[0].spec.max_num_seqs", "4096"}},
+		"wrong kind":    {"insecure: perhaps\n", []string{"c.yaml:1:11"}},
+		"not yaml":      {"a: [\n", []string{"line"}},
+		"twice":         {"models:\n- {name: m, spec: {source: s}}\n- {name: m, spec: {source: s}}\n", []string{"\"m\" is declared twice"}},
+		"alias":         {"models:\n- {name: a, spec: {source: s}}\n- {name: b, spec: {source: s, aliases: [a]}}\n", []string{"model \"b\"", "model \"a\""}},
+		"no source":     {"models:\n- {name: a, spec: {replicas: 1}}\n", []string{"models: a", "source"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseConfig("c.yaml", []byte(test.text))
+			if err == nil {
+				t.Fatal("it was taken")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is not in: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func TestEmptyConfigHasEveryDefault(t *testing.T) {
+	for _, text := range []string{"", "# only a comment\n---\n"} {
+		cfg, err := parseConfig("c.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("STATE_DIRECTORY", "/var/lib/lmwarden:/other")
+		cfg = withDefaults(cfg)
+		e := cfg.GetEngine()
+		if cfg.GetInferenceListen() != "127.0.0.1:8000" || cfg.GetAdminListen() != "127.0.0.1:8001" || cfg.GetDataDir() != "/var/lib/lmwarden" ||
+			cfg.GetMaxBodyBytes() != 64<<20 || e.GetPortBase() != 18100 || e.GetCommand()[0] != "vllm" || e.GetDrainTimeout().AsDuration() != 30*time.Second {
+			t.Errorf("%v", cfg)
+		}
+	}
+}
+
+func TestDefaultsDoNotChangeTheCallersConfig(t *testing.T) {
+	cfg := &lmwardenv1.Config{}
+	withDefaults(cfg)
+	if cfg.GetInferenceListen() != "" || cfg.GetEngine() != nil {
+		t.Errorf("changed to %v", cfg)
+	}
+}
+
+func TestCheckConfigReturnsAllProblems(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("inference_listen: 0.0.0.0:8000\nadmin_listen: nowhere\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := CheckConfig(path)
+	if err == nil || !strings.Contains(err.Error(), "keys_file") || !strings.Contains(err.Error(), "admin_listen") {
+		t.Errorf("got %v, want both problems", err)
+	}
+	if err := CheckConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
+		t.Error("a missing file is no error")
+	}
+}
+
+func TestCheckSpec(t *testing.T) {
+	tests := map[string]struct {
+		spec *lmwardenv1.ModelSpec
+		want string
+	}{
+		"good":             {&lmwardenv1.ModelSpec{Source: "s"}, ""},
+		"good remote":      {&lmwardenv1.ModelSpec{ReplicaMode: lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE, RemoteUrls: []string{"http://a"}}, ""},
+		"remote, no urls":  {&lmwardenv1.ModelSpec{ReplicaMode: lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE}, "remote_urls is empty"},
+		"urls, not remote": {&lmwardenv1.ModelSpec{Source: "s", RemoteUrls: []string{"http://a"}}, "goes with replica mode remote"},
+		"cards and size":   {&lmwardenv1.ModelSpec{Source: "s", TensorParallelSize: 2, Gpus: []string{"a", "b", "c"}}, "no multiple"},
+		"too few cards":    {&lmwardenv1.ModelSpec{Source: "s", Replicas: 3, Gpus: []string{"a", "b"}}, "need 3"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			err := checkSpec(test.spec)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
