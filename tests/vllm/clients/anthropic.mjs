@@ -7,14 +7,20 @@ const { default: Anthropic } = await import(pathToFileURL(require.resolve("@anth
 
 const [baseURL, model, session] = process.argv.slice(2);
 const client = new Anthropic({ baseURL, apiKey: "unused", defaultHeaders: { "x-session-id": session } });
-const stream = client.messages.stream({
-  model,
-  max_tokens: 64,
-  system: "You write Python.",
-  messages: [{ role: "user", content: "Write one line of Python." }],
-});
 let events = 0;
-stream.on("streamEvent", () => events++);
-const message = await stream.finalMessage();
-const text = message.content.map((part) => part.text ?? "").join("");
+let message = null;
+let text = "";
+// Random weights sometimes end the turn with their first token; another prompt does not.
+for (let attempt = 1; attempt <= 12 && text === ""; attempt++) {
+  const stream = client.messages.stream({
+    model,
+    max_tokens: 24,
+    system: "You write Python.",
+    messages: [{ role: "user", content: `Write line ${attempt} of a program in Python.` }],
+  });
+  events = 0;
+  stream.on("streamEvent", () => events++);
+  message = await stream.finalMessage();
+  text = message.content.map((part) => part.text ?? "").join("");
+}
 console.log(JSON.stringify({ text, finish: message.stop_reason, usage: message.usage, events }));

@@ -11,7 +11,9 @@ const stream = await client.chat.completions.create({
   model,
   stream: true,
   stream_options: { include_usage: true },
-  max_tokens: 64,
+  max_tokens: 24,
+  // vLLM's own members, which the SDK passes on: random weights would end at once.
+  ignore_eos: true,
   messages: [{ role: "user", content: "Write one line of Python." }],
 });
 let text = "";
