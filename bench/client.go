@@ -129,7 +129,7 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 		answer.Duration = time.Since(start)
 		return answer, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end or given up
+	defer resp.Body.Close()
 
 	answer.Decision = resp.Header.Get("x-lmwarden-decision")
 	answer.Replica = replicaIndex(resp.Header.Get("x-lmwarden-replica"))

@@ -176,7 +176,7 @@ func (m *measured) stream(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // read to its end
+	defer resp.Body.Close()
 	buf := make([]byte, 4<<10)
 	n, err := resp.Body.Read(buf)
 	first := time.Since(start)

@@ -32,7 +32,7 @@ func (a *app) benchProxyCommand() *cobra.Command {
 			"processor time that each adds to a direct stream. The last line is one JSON object.",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			box, err := newProxyBox()
+			box, err := newProxyBox(c.Context())
 			if err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ type proxyBox struct {
 	ways    []proxyload.Way
 }
 
-func newProxyBox() (box *proxyBox, err error) {
+func newProxyBox(ctx context.Context) (box *proxyBox, err error) {
 	box = &proxyBox{}
 	defer func() {
 		if err != nil {
@@ -91,7 +91,7 @@ func newProxyBox() (box *proxyBox, err error) {
 	// Streams of one conversation stay on one replica, so the other ways use the first.
 	var first string
 	for i := range proxyEngines {
-		base, err := box.serve(&proxyload.Engine{Model: proxyModel})
+		base, err := box.serve(ctx, &proxyload.Engine{Model: proxyModel})
 		if err != nil {
 			return box, err
 		}
@@ -107,7 +107,7 @@ func newProxyBox() (box *proxyBox, err error) {
 	if err != nil {
 		return box, err
 	}
-	bare, err := box.serve(&httputil.ReverseProxy{
+	bare, err := box.serve(ctx, &httputil.ReverseProxy{
 		FlushInterval: -1,
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -117,7 +117,7 @@ func newProxyBox() (box *proxyBox, err error) {
 	}
 	box.ours = proxy.New(proxy.Options{Logger: zerolog.Nop(), Seed: 1})
 	box.ours.Apply(snapshot)
-	ours, err := box.serve(box.ours)
+	ours, err := box.serve(ctx, box.ours)
 	if err != nil {
 		return box, err
 	}
@@ -130,8 +130,8 @@ func newProxyBox() (box *proxyBox, err error) {
 }
 
 // serve answers with h on a loopback port and returns its base URL.
-func (b *proxyBox) serve(h http.Handler) (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func (b *proxyBox) serve(ctx context.Context, h http.Handler) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("no loopback port can be opened: %w", err)
 	}

@@ -167,8 +167,8 @@ func (a *app) startBox(ctx context.Context, f demoFlags, dir string) (*demoBox, 
 	simulated.InUse = cards.load
 	d, err := a.startDaemon(ctx, server.Options{
 		Config: &lmwardenv1.Config{
-			InferenceListen: or(f.inference, freeAddress("127.0.0.1:8000")),
-			AdminListen:     or(f.admin, freeAddress("127.0.0.1:8001")),
+			InferenceListen: or(f.inference, freeAddress(ctx, "127.0.0.1:8000")),
+			AdminListen:     or(f.admin, freeAddress(ctx, "127.0.0.1:8001")),
 			DataDir:         dir,
 			Engine: &lmwardenv1.EngineConfig{
 				Command:      []string{self, vllmdVerb},
@@ -201,8 +201,8 @@ func (a *app) startBox(ctx context.Context, f demoFlags, dir string) (*demoBox, 
 
 // freeAddress returns the address, or one with a port of the system's choice when it
 // is taken.
-func freeAddress(address string) string {
-	l, err := net.Listen("tcp", address)
+func freeAddress(ctx context.Context, address string) string {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return "127.0.0.1:0"
 	}

@@ -112,13 +112,13 @@ func TestFreeAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := l.Addr().String()
-	if got := freeAddress(address); got != "127.0.0.1:0" {
+	if got := freeAddress(t.Context(), address); got != "127.0.0.1:0" {
 		t.Errorf("%s is taken and %s was chosen", address, got)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := freeAddress(address); got != address {
+	if got := freeAddress(t.Context(), address); got != address {
 		t.Errorf("%s is free and %s was chosen", address, got)
 	}
 }

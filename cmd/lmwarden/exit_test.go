@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		{"completion", []string{"completion", "bash"}, 0, "bash completion"},
 		{"good configuration", []string{"config", "check", goodConfig}, 0, "is a valid configuration"},
 
-		{"unknown verb", []string{"modle"}, exitUsage, "did you mean model?"},
+		{"unknown verb", []string{"modell"}, exitUsage, "did you mean model?"},
 		{"unknown verb of a group", []string{"model", "lst"}, exitUsage, "choose from add, list, logs"},
 		{"unknown flag", []string{"model", "list", "--nope"}, exitUsage, "--nope"},
 		{"missing argument", []string{"model", "show"}, exitUsage, "MODEL is missing: lmwarden model show MODEL"},

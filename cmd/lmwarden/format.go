@@ -25,8 +25,11 @@ func enumWord(e protoreflect.Enum) string {
 // valueWord is the name of an enum value without what all values of its enum begin
 // with, which is the zero value's name without UNSPECIFIED.
 func valueWord(value protoreflect.EnumValueDescriptor) string {
-	zero := string(value.Parent().(protoreflect.EnumDescriptor).Values().ByNumber(0).Name())
-	word := strings.TrimPrefix(string(value.Name()), strings.TrimSuffix(zero, "UNSPECIFIED"))
+	word := string(value.Name())
+	if enum, ok := value.Parent().(protoreflect.EnumDescriptor); ok {
+		zero := string(enum.Values().ByNumber(0).Name())
+		word = strings.TrimPrefix(word, strings.TrimSuffix(zero, "UNSPECIFIED"))
+	}
 	if word == "UNSPECIFIED" {
 		return "unknown"
 	}

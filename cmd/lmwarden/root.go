@@ -84,7 +84,7 @@ func (a *app) newRoot() *cobra.Command {
 		a.modelCommand(), a.replicaCommand(), a.routingCommand(), a.conversationCommand(),
 		a.gpuCommand(), a.statsCommand(), a.requestCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.backupCommand(), a.connectCommand(), a.apiCommand())
-	root.AddCommand(a.versionCommand())
+	root.AddCommand(a.versionCommand(), newDocsCommand())
 	return root
 }
 

@@ -98,7 +98,7 @@ func writeBackup(path string, stream receiver[*lmwardenv1.BackupResponse]) (n in
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
-	defer f.Close() //nolint:errcheck // closed below when whole
+	defer f.Close()
 	for {
 		piece, err := stream.Receive()
 		if errors.Is(err, io.EOF) {
