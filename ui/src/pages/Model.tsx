@@ -17,7 +17,7 @@ import { Panel, Skeleton } from "../parts/Panel";
 import { RoutingCardPanel } from "../parts/RoutingCard";
 import { useTitle } from "../parts/title";
 import { modelNamed, models, routing } from "../store";
-import { ModelActions } from "./ModelActions";
+import { ModelActions, RollingNotice } from "./ModelActions";
 
 /** The page. */
 export function ModelPage() {
@@ -57,6 +57,7 @@ function Known({ model }: { model: Model }) {
         <span class="grow" />
         <ModelActions model={model} />
       </div>
+      <RollingNotice name={model.name} />
       <Verdict pieces={modelVerdict(model, card)} />
       {received === undefined
         ? model.running && (

@@ -7,6 +7,7 @@ import { api } from "../api/transport";
 import { type Model, ModelState } from "../gen/lmwarden/v1/model_pb";
 import { plural } from "../lib/format";
 import { Confirm } from "../parts/Dialog";
+import { restartAll, rolling } from "../rolling";
 
 type Asking = "restart" | "stop" | "delete" | undefined;
 
@@ -33,7 +34,11 @@ export function ModelActions({ model }: { model: Model }) {
       )}
       {model.running ? (
         <>
-          <button type="button" onClick={() => setAsking("restart")}>
+          <button
+            type="button"
+            disabled={rolling.value?.kind === "under way"}
+            onClick={() => setAsking("restart")}
+          >
             Restart…
           </button>
           <button type="button" onClick={() => setAsking("stop")}>
@@ -67,9 +72,17 @@ function Question({ model, asking, onClose }: { model: Model; asking: Asking; on
   switch (asking) {
     case "restart":
       return (
-        <Confirm title={`Restart ${name}?`} verb="Restart" onClose={onClose} act={() => restartAll(model)}>
-          Each replica finishes what it has, ends, and starts again with an empty cache, one after the other.
-          Their conversations find a new home meanwhile.{flying}
+        <Confirm
+          title={`Restart ${name}?`}
+          verb="Restart"
+          onClose={onClose}
+          act={async () => {
+            void restartAll(name);
+          }}
+        >
+          Each replica finishes what it has, ends, and starts again with an empty cache; the next one follows
+          when it is ready. Their conversations find a new home meanwhile. Keep this page open until it is
+          done.{flying}
         </Confirm>
       );
     case "stop":
@@ -104,9 +117,21 @@ function Question({ model, asking, onClose }: { model: Model; asking: Asking; on
   }
 }
 
-/** Asks for every replica's restart, in order; the daemon drains each before it ends it. */
-async function restartAll(model: Model): Promise<void> {
-  for (const replica of model.status?.replicas ?? []) {
-    await api().replicas.restartReplica({ model: model.name, index: replica.index });
+/** How the rolling restart of a model goes, while there is one. */
+export function RollingNotice({ name }: { name: string }) {
+  const state = rolling.value;
+  if (state === undefined || state.model !== name) return null;
+  if (state.kind === "stopped") {
+    return (
+      <p class="banner bad" role="alert">
+        {state.sentence}
+      </p>
+    );
   }
+  return (
+    <p class="banner" role="status">
+      Restarting replica {state.replica}; {state.done} of {state.of} are done. Keep this page open: the rest
+      is left as it is when you close it.
+    </p>
+  );
 }
