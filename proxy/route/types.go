@@ -143,8 +143,8 @@ type Term struct {
 	Replica  int32
 	InFlight int32
 	Live     int32   // live conversations
-	Fill     float64 // resident over capacity, 0 to 1; -1 when a capacity is unknown
-	Score    float64 // the lowest wins
+	Fill     float64 // resident over capacity, or places over it when admission chose; -1 when a capacity is unknown
+	Score    float64 // the lowest wins; seconds to the first byte when admission chose
 	Price    float64 // seconds; -1 when not priced
 	Eligible bool
 }
