@@ -65,35 +65,45 @@ func (a *app) benchTarget(ctx context.Context, f benchFlags) (benchTarget, error
 	if len(card.GetCard().GetReplicas()) == 0 {
 		return benchTarget{}, fmt.Errorf("model %q has no replica; start it with \"lmwarden model start %s\"", model, model)
 	}
-	before := card.GetCard().GetSettings()
+	target := benchTarget{
+		url:   reachableURL(info.GetInfo().GetInferenceUrl(), a.addr),
+		model: model,
+		arms:  f.arms,
+		busy:  func(ctx context.Context) (int, bool) { return busyReplicas(ctx, cs, model) },
+	}
+	target.switchBy(ctx, cs, card.GetCard().GetSettings())
+	return target, nil
+}
+
+// switchBy lets the arms be switched through the daemon, and puts the model's own
+// settings back at the end.
+func (t *benchTarget) switchBy(ctx context.Context, cs *clients, before *lmwardenv1.RoutingSettings) {
+	model := t.model
 	update := func(ctx context.Context, settings *lmwardenv1.RoutingSettings) error {
 		_, err := cs.routing.UpdateRouting(ctx, &lmwardenv1.UpdateRoutingRequest{
 			Model: model, Settings: settings, UpdateMask: &fieldmaskpb.FieldMask{Paths: slices.Clone(armMask)},
 		})
 		return err
 	}
-	return benchTarget{
-		url:   reachableURL(info.GetInfo().GetInferenceUrl(), a.addr),
-		model: model,
-		arms:  f.arms,
-		change: func(ctx context.Context, arm string) error {
-			settings, err := armSettings(arm)
-			if err != nil {
-				return err
-			}
-			return update(ctx, settings)
-		},
-		restore: func() error {
-			// Also after an interrupt: the user's own setting must come back.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			if before == nil {
-				before = &lmwardenv1.RoutingSettings{}
-			}
-			return update(ctx, before)
-		},
-		busy: func(ctx context.Context) (int, bool) { return busyReplicas(ctx, cs, model) },
-	}, nil
+	t.change = func(ctx context.Context, arm string) error {
+		settings, err := armSettings(arm)
+		if err != nil {
+			return err
+		}
+		return update(ctx, settings)
+	}
+	t.restore = func() error {
+		// Also after an interrupt: the user's own settings must come back.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if before == nil {
+			before = &lmwardenv1.RoutingSettings{}
+		}
+		if err := update(ctx, before); err != nil {
+			return fmt.Errorf("the routing of %q is not as it was before: %w", model, err)
+		}
+		return nil
+	}
 }
 
 // busyReplicas counts the replicas with requests running, by the engines' own figures.

@@ -50,7 +50,10 @@ func (l *liveStatus) add(turn bench.Turn) {
 func (l *liveStatus) line(now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := fmt.Sprintf("%s  %s", now.Format(time.TimeOnly), plural(l.all, "turn", "turns"))
+	text := now.Format(time.TimeOnly) + "  no turn ended" // a first one takes its time
+	if l.all > 0 {
+		text = fmt.Sprintf("%s  %s", now.Format(time.TimeOnly), plural(l.all, "turn", "turns"))
+	}
 	if p50 := bench.QuantilesOf(l.first).P50; p50 != nil {
 		text += fmt.Sprintf(", first token p50 %.2f s", *p50)
 	}

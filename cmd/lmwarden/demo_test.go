@@ -164,7 +164,7 @@ func TestStatusLine(t *testing.T) {
 	if got := live.line(noon); got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
-	if got := live.line(noon); got != "12:00:00  0 turns" {
+	if got := live.line(noon); got != "12:00:00  no turn ended" {
 		t.Errorf("the next line is %q", got)
 	}
 }
