@@ -12,7 +12,7 @@ func (c *Core) identify(ti int32, r *Request) {
 		t.unkeyed = r.Key == Key{} && r.Group == Key{}
 		return
 	}
-	i := int32(none)
+	var i int32
 	switch {
 	case r.Key != Key{}:
 		if i = c.table.find(r.Key); i == none {

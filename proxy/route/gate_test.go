@@ -8,10 +8,8 @@ import (
 
 func TestGateLetsTwoLongPrefillsPass(t *testing.T) {
 	b := doorBox(t, 1, 100_000)
-	var warm []Ticket
 	for n := range 4 {
 		tk, _ := b.arrive(sized(n, 20_000))
-		warm = append(warm, tk)
 		b.end(tk, 20_000)
 	}
 	waits := b.hold(sized(9, 30_000)) // somebody waits, so the gates count
