@@ -78,7 +78,7 @@ func (c *control) checkDatabase() *lmwardenv1.Check {
 	if len(broken) > 0 {
 		return failed(name, "Delete them and make them anew, or put a backup in place.", "these records cannot be read: %s", strings.Join(broken, ", "))
 	}
-	return passed(name, "%d models can be read", len(all))
+	return passed(name, "every record can be read; models: %d", len(all))
 }
 
 func (c *control) checkCards(ctx context.Context) *lmwardenv1.Check {
@@ -151,5 +151,5 @@ func (c *control) checkReplicas() *lmwardenv1.Check {
 			return failed(name, "Stop another model or ask for fewer cards.", "%s", why)
 		}
 	}
-	return passed(name, "%d replicas are ready", ready)
+	return passed(name, "none has failed; ready: %d", ready)
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Buckets of a histogram: the first ends at shortest, each further one at growth
-// times the one before; the last one is open. 160 buckets reach from a millisecond
-// to about an hour.
+// Buckets of a histogram: the first holds zero alone, the second ends at shortest,
+// each further one at growth times the one before; the last one is open. 160 buckets
+// reach from a millisecond to about an hour.
 const (
 	shortest = time.Millisecond
 	growth   = 1.1
@@ -49,10 +49,13 @@ func (h *histogram) add(o *histogram) {
 }
 
 func bucketOf(d time.Duration) int {
-	if d <= shortest {
+	switch {
+	case d <= 0:
 		return 0
+	case d <= shortest:
+		return 1
 	}
-	return min(hBuckets-1, int(math.Ceil(math.Log(float64(d)/float64(shortest))/logGrowth)))
+	return min(hBuckets-1, 1+int(math.Ceil(math.Log(float64(d)/float64(shortest))/logGrowth)))
 }
 
 // Quantiles summarise a distribution. They are zero without samples.
@@ -74,13 +77,17 @@ func (h *histogram) quantiles() Quantiles {
 	}
 }
 
-// quantile returns the middle of the bucket that holds the sample of rank q.
+// quantile returns the middle of the bucket that holds the sample of rank q, and zero
+// for the bucket of zeros.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := uint64(math.Ceil(q * float64(h.count)))
 	var seen uint64
 	for i, n := range h.counts {
 		if seen += uint64(n); seen >= rank {
-			upper := float64(shortest) * math.Pow(growth, float64(i))
+			if i == 0 {
+				return 0
+			}
+			upper := float64(shortest) * math.Pow(growth, float64(i-1))
 			return time.Duration(upper / math.Sqrt(growth))
 		}
 	}

@@ -146,6 +146,9 @@ func TestFirstTurnsAreApart(t *testing.T) {
 	if got.FirstTurns.P50 < 9*time.Second || got.LaterTurns.P50 > time.Second {
 		t.Errorf("first turns %v, later turns %v", got.FirstTurns.P50, got.LaterTurns.P50)
 	}
+	if got.Held.P99 != 0 {
+		t.Errorf("nothing waited at the door, and p99 is %v", got.Held.P99)
+	}
 	if empty := c.Latency("nobody", noon, time.Minute); empty != (Latency{}) {
 		t.Errorf("a model without requests has %+v", empty)
 	}
