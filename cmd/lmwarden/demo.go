@@ -118,7 +118,7 @@ func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
 	}
 	a.announce(box.daemon)
 	fmt.Fprintf(a.err, "model                    %s, four replicas on simulated cards\n", demoModel)
-	fmt.Fprintf(a.err, "try it                   lmwarden --addr http://%s connect claude-code\n", box.daemon.AdminAddr())
+	fmt.Fprintf(a.err, "try it                   lmwarden --addr %s connect claude-code\n", localURL(box.daemon.AdminAddr()))
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() { box.followLoad(following) })
@@ -191,7 +191,7 @@ func (a *app) startBox(ctx context.Context, f demoFlags, dir string) (*demoBox, 
 		return nil, err
 	}
 	client := *a // its own address; the user's --addr is for another daemon
-	client.addr, client.token = "http://"+d.AdminAddr().String(), d.NewAdminToken()
+	client.addr, client.token = localURL(d.AdminAddr()), d.NewAdminToken()
 	cs, err := client.dial()
 	if err != nil {
 		return nil, errors.Join(err, d.Stop(ctx))

@@ -123,6 +123,25 @@ func TestFreeAddress(t *testing.T) {
 	}
 }
 
+// TestLocalURL turns the address of a listener into one that can be opened.
+func TestLocalURL(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1:8001":   "http://127.0.0.1:8001",
+		"0.0.0.0:8001":     "http://127.0.0.1:8001",
+		"[::]:8001":        "http://127.0.0.1:8001",
+		"[::1]:8001":       "http://[::1]:8001",
+		"192.168.1.5:8001": "http://192.168.1.5:8001",
+	} {
+		tcp, err := net.ResolveTCPAddr("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := localURL(tcp); got != want {
+			t.Errorf("%s gave %s, want %s", addr, got, want)
+		}
+	}
+}
+
 // TestSimulationEnv passes on our own variables and no secret of anybody.
 func TestSimulationEnv(t *testing.T) {
 	got := simulationEnv([]string{"PATH=/bin", "LMWARDEN_SIM_FAULT=hang", "LMWARDEN_TOKEN=secret", "LMWARDEN_TEST_MARK=1", "HF_TOKEN=x"})

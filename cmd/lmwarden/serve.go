@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -94,11 +95,24 @@ func (a *app) startDaemon(ctx context.Context, opts server.Options) (*server.Ser
 
 // announce says where the daemon answers.
 func (a *app) announce(d *server.Server) {
-	fmt.Fprintf(a.err, "page and admin API       http://%s\n", d.AdminAddr())
-	fmt.Fprintf(a.err, "OpenAI and Anthropic API http://%s\n", d.InferenceAddr())
+	fmt.Fprintf(a.err, "page and admin API       %s\n", localURL(d.AdminAddr()))
+	fmt.Fprintf(a.err, "OpenAI and Anthropic API %s\n", localURL(d.InferenceAddr()))
 	if token := d.NewAdminToken(); token != "" {
 		fmt.Fprintf(a.err, "admin token, shown once  %s\n", token)
 	}
+}
+
+// localURL is the URL of a listener as a program on this host can open it: a listener
+// on every interface is reached at the loopback one.
+func localURL(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return "http://" + addr.String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
 }
 
 // stopProgress is how often a stop that takes its time says so.
