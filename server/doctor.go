@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -49,8 +50,9 @@ func (c *control) checkDataDir() *lmwardenv1.Check {
 	if err != nil {
 		return failed(name, "Give the daemon's user write access, or choose another data_dir.", "%s cannot be written: %v", dir, err)
 	}
-	f.Close()
-	os.Remove(f.Name())
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return failed(name, "See the kernel's log (dmesg) for errors of the disk.", "a file in %s cannot be closed and removed: %v", dir, err)
+	}
 	free, err := freeBytes(dir)
 	if err == nil && free < minDiskBytes {
 		return failed(name, "Make room: old engine logs are in "+filepath.Join(dir, "logs")+".", "%s has %d MiB left", dir, free>>20)

@@ -65,11 +65,8 @@ func (w *pageWatch) run(ctx context.Context) error {
 		if look && err == nil {
 			err = w.sendParts(ctx)
 		}
-		if ctx.Err() != nil {
-			return nil // the page left
-		}
 		if err != nil {
-			return err
+			return unlessLeft(ctx, err)
 		}
 		if !w.req.GetEvents() {
 			more = nil

@@ -103,10 +103,7 @@ func (s replicaService) StreamLogs(ctx context.Context, req *lmwardenv1.StreamLo
 		}
 		return nil
 	})
-	if ctx.Err() != nil {
-		return nil // the reader left
-	}
-	return err
+	return unlessLeft(ctx, err)
 }
 
 // sameLife returns how many of the lines the first line's engine wrote.

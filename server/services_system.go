@@ -74,7 +74,7 @@ func (s systemService) WatchEvents(ctx context.Context, req *lmwardenv1.WatchEve
 	for last := s.events.Last(); ; {
 		events, err := s.events.After(ctx, req.GetModel(), last)
 		if err != nil {
-			return nil // the watcher left
+			return unlessLeft(ctx, err)
 		}
 		for _, e := range events {
 			if err := stream.Send(&lmwardenv1.WatchEventsResponse{Event: event(e)}); err != nil {

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -160,6 +161,35 @@ func TestUpdateModel(t *testing.T) {
 	}
 	if got := strings.Join(r.engines.Status()[0].Command, " "); !strings.Contains(got, "--max-num-seqs 64") {
 		t.Errorf("replica 0 runs %s", got)
+	}
+}
+
+// A change that does not start costs one replica: the others go on as they were.
+func TestAChangeRestartsOneReplicaAfterTheOther(t *testing.T) {
+	r := newRig(t, nil)
+	r.create(t, "m", 3)
+	r.engines.setHold(true)
+	_, err := r.models.UpdateModel(t.Context(), &lmwardenv1.UpdateModelRequest{Name: "m", Spec: &lmwardenv1.ModelSpec{MaxNumSeqs: proto.Uint32(64)}, UpdateMask: mask("max_num_seqs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := func() (out []uint64) {
+		// Two passes: the second one sees what the first one did.
+		for range 2 {
+			if err := r.loop.sync(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, st := range r.engines.Status() {
+			out = append(out, st.Incarnation)
+		}
+		return out
+	}
+	for i, want := range [][]uint64{{2, 1, 1}, {2, 2, 1}, {2, 2, 2}} {
+		if got := lives(); !slices.Equal(got, want) {
+			t.Fatalf("lives %v, want %v", got, want)
+		}
+		r.engines.set(supervisor.ReplicaID{Model: "m", Index: i}, func(st *supervisor.Status) { st.State = supervisor.Ready })
 	}
 }
 

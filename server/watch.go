@@ -33,10 +33,7 @@ func everySecond(ctx context.Context, f func() error) error {
 	defer tick.Stop()
 	for {
 		if err := f(); err != nil {
-			if ctx.Err() != nil {
-				return nil // the watcher left while f sent
-			}
-			return err
+			return unlessLeft(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -44,4 +41,13 @@ func everySecond(ctx context.Context, f func() error) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// unlessLeft returns the error of a stream, or nil when it came because the caller
+// left.
+func unlessLeft(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return nil
 }
