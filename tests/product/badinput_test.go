@@ -61,7 +61,12 @@ func TestRefusedRequests(t *testing.T) {
 }
 
 func TestWrongSettingsAreRefusedWithFieldAndRange(t *testing.T) {
-	d := startBox(t, 1)
+	d := harness.Start(t, harness.Options{Config: engines(t), Env: fast})
+	if _, err := d.Models.CreateModel(t.Context(), &lmwardenv1.CreateModelRequest{
+		Name: model, Spec: &lmwardenv1.ModelSpec{Source: "some/model", Replicas: 1}, Stopped: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
 	threshold := uint32(0)
 	_, err := d.Routing.UpdateRouting(t.Context(), &lmwardenv1.UpdateRoutingRequest{
 		Model:      model,

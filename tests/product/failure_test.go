@@ -35,7 +35,7 @@ func TestKilledEngine(t *testing.T) {
 	before := replicasOf(t, d)
 	victim := before[0]
 	for _, r := range before {
-		if fmt.Sprint(r.GetIndex()) == home {
+		if fmt.Sprintf("%s/%d", model, r.GetIndex()) == home {
 			victim = r
 		}
 	}
