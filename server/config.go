@@ -87,7 +87,8 @@ func onlyComments(data []byte) bool {
 	return true
 }
 
-// checkModels returns the conflicts among the declared models and with default_model.
+// checkModels returns what is wrong with the declared models and where they conflict.
+// Default_model is not checked: it may be made through the API later.
 func checkModels(cfg *lmwardenv1.Config) error {
 	var problems []error
 	owners := make(map[string]string)

@@ -28,7 +28,6 @@ type Collector struct {
 	all     *series
 	models  map[string]*series
 	history *history
-	version uint64 // counts up with every record
 }
 
 var _ proxy.Recorder = (*Collector)(nil)
@@ -100,7 +99,6 @@ func (c *Collector) add(r proxy.Record) {
 	end := r.Arrived.Add(r.Duration)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.version++
 	c.history.add(r)
 	c.all.add(end, one)
 	if s := c.series(r.Model); s != nil {
@@ -148,14 +146,6 @@ func (c *Collector) Forget(model string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.models, model)
-}
-
-// Version counts up with every request that was taken in: equal versions mean that
-// nothing changed but the time.
-func (c *Collector) Version() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
 }
 
 // Throughput returns the throughput of a model (empty means all) over the span before
