@@ -170,6 +170,30 @@ func (c *catalog) update(name string, seen uint64, change func(*lmwardenv1.Model
 	return c.swap(name, &entry{model: m}), nil
 }
 
+// setRunning changes whether a model is meant to run. Of a declared model the change
+// is kept in memory only: its file decides again when the daemon starts.
+func (c *catalog) setRunning(name string, seen uint64, running bool) (*entry, error) {
+	e, err := c.get(name)
+	if err != nil {
+		return nil, err
+	}
+	if e.model.GetDeclaredIn() == "" {
+		return c.update(name, seen, func(m *lmwardenv1.Model) error {
+			m.Running = running
+			return nil
+		})
+	}
+	c.write.Lock()
+	defer c.write.Unlock()
+	if e, err = c.get(name); err != nil || e.model.GetRunning() == running {
+		return e, err
+	}
+	m := proto.CloneOf(e.model)
+	m.Running = running
+	m.Revision++
+	return c.swap(name, &entry{model: m}), nil
+}
+
 // remove forgets a model, also a broken one.
 func (c *catalog) remove(name string, seen uint64) error {
 	c.write.Lock()

@@ -97,8 +97,12 @@ func (s modelService) DeleteModel(ctx context.Context, req *lmwardenv1.DeleteMod
 	if e.broken != nil {
 		return &lmwardenv1.DeleteModelResponse{}, s.models.remove(req.GetName(), 0)
 	}
-	// The revision is checked here; the stop below makes a new one.
-	if e, err = s.setRunning(req.GetName(), req.GetRevision(), false); err != nil {
+	// Refused before anything is stopped.
+	if err := writable(e, req.GetRevision()); err != nil {
+		return nil, err
+	}
+	// The revision is checked again here; the stop makes a new one.
+	if e, err = s.models.setRunning(req.GetName(), req.GetRevision(), false); err != nil {
 		return nil, err
 	}
 	if err := s.waitStopped(ctx, req.GetName()); err != nil {
@@ -124,7 +128,7 @@ func (s modelService) StartModel(ctx context.Context, req *lmwardenv1.StartModel
 			return nil, err
 		}
 	}
-	if e, err = s.setRunning(req.GetName(), 0, true); err != nil {
+	if e, err = s.models.setRunning(req.GetName(), 0, true); err != nil {
 		return nil, err
 	}
 	if err := s.loop.sync(ctx); err != nil {
@@ -135,7 +139,7 @@ func (s modelService) StartModel(ctx context.Context, req *lmwardenv1.StartModel
 
 // StopModel drains a model's replicas and ends their processes.
 func (s modelService) StopModel(ctx context.Context, req *lmwardenv1.StopModelRequest) (*lmwardenv1.StopModelResponse, error) {
-	e, err := s.setRunning(req.GetName(), 0, false)
+	e, err := s.models.setRunning(req.GetName(), 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -155,14 +159,6 @@ func (s modelService) WatchModels(ctx context.Context, _ *lmwardenv1.WatchModels
 	return watch(ctx, func() (*lmwardenv1.WatchModelsResponse, error) {
 		return &lmwardenv1.WatchModelsResponse{Models: s.allModels()}, nil
 	}, stream.Send)
-}
-
-// setRunning changes whether a model is meant to run.
-func (s modelService) setRunning(name string, seen uint64, running bool) (*entry, error) {
-	return s.models.update(name, seen, func(m *lmwardenv1.Model) error {
-		m.Running = running
-		return nil
-	})
 }
 
 // waitStopped returns when no process of a stopped model is left.

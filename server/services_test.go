@@ -232,10 +232,28 @@ func TestDeclaredModelIsReadOnly(t *testing.T) {
 	const sentence = "declared in /etc/lmwarden.yaml"
 	_, err = r.routing.UpdateRouting(t.Context(), &lmwardenv1.UpdateRoutingRequest{Model: "d", Settings: &lmwardenv1.RoutingSettings{}, UpdateMask: mask("affinity")})
 	wantError(t, err, connect.CodeFailedPrecondition, sentence)
-	_, err = r.models.StopModel(t.Context(), &lmwardenv1.StopModelRequest{Name: "d"})
-	wantError(t, err, connect.CodeFailedPrecondition, sentence)
 	_, err = r.models.DeleteModel(t.Context(), &lmwardenv1.DeleteModelRequest{Name: "d"})
 	wantError(t, err, connect.CodeFailedPrecondition, sentence)
+	if got, err = r.models.GetModel(t.Context(), &lmwardenv1.GetModelRequest{Name: "d"}); err != nil || !got.GetModel().GetRunning() {
+		t.Errorf("a refused deletion stopped the model: %v, %v", got, err)
+	}
+}
+
+// Stopping and starting is operation, not configuration: whoever runs the box may do
+// it with a declared model too, and the file decides again at the next start.
+func TestDeclaredModelStopsAndStarts(t *testing.T) {
+	r := newRig(t, &lmwardenv1.Config{Models: []*lmwardenv1.DeclaredModel{{Name: "d", Spec: &lmwardenv1.ModelSpec{Source: "x", Replicas: 1}}}})
+	if err := r.loop.sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stopped, err := r.models.StopModel(t.Context(), &lmwardenv1.StopModelRequest{Name: "d", Wait: true})
+	if err != nil || stopped.GetModel().GetRunning() || stopped.GetModel().GetRevision() != 2 {
+		t.Fatalf("stop: %v, %v", stopped, err)
+	}
+	started, err := r.models.StartModel(t.Context(), &lmwardenv1.StartModelRequest{Name: "d"})
+	if err != nil || !started.GetModel().GetRunning() || started.GetModel().GetDeclaredIn() == "" {
+		t.Fatalf("start: %v, %v", started, err)
+	}
 }
 
 func TestReplicas(t *testing.T) {

@@ -1,6 +1,7 @@
 package product
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -217,7 +218,7 @@ models:
 	if !strings.Contains(failed.GetMessage(), "8736") && !strings.Contains(failed.GetMessage(), "8,736") {
 		t.Errorf("the message %q does not name the context that would fit", failed.GetMessage())
 	}
-	if !strings.Contains(failed.GetMessage(), "max_model_len") && !strings.Contains(failed.GetMessage(), "Longest context") {
+	if !strings.Contains(failed.GetMessage(), "Set the longest context") {
 		t.Errorf("the message %q does not say what to change", failed.GetMessage())
 	}
 	if failed.GetLastExit() != 1 {
@@ -231,7 +232,7 @@ models:
 	for {
 		part, err := logs.Receive()
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				t.Errorf("the log: %v", err)
 			}
 			break

@@ -119,7 +119,8 @@ type ModelServiceClient interface {
 	UpdateModel(context.Context, *v1.UpdateModelRequest) (*v1.UpdateModelResponse, error)
 	// Stops a model, drains it and forgets it.
 	DeleteModel(context.Context, *v1.DeleteModelRequest) (*v1.DeleteModelResponse, error)
-	// Starts a stopped model. Starting a running one changes nothing.
+	// Starts a stopped model. Starting a running one changes nothing. A declared model
+	// may be started and stopped too; its file decides again when the daemon starts.
 	StartModel(context.Context, *v1.StartModelRequest) (*v1.StartModelResponse, error)
 	// Drains a model's replicas and ends their processes. With wait the answer comes
 	// when no process is left.
@@ -170,7 +171,8 @@ type ModelServiceHandler interface {
 	UpdateModel(context.Context, *v1.UpdateModelRequest) (*v1.UpdateModelResponse, error)
 	// Stops a model, drains it and forgets it.
 	DeleteModel(context.Context, *v1.DeleteModelRequest) (*v1.DeleteModelResponse, error)
-	// Starts a stopped model. Starting a running one changes nothing.
+	// Starts a stopped model. Starting a running one changes nothing. A declared model
+	// may be started and stopped too; its file decides again when the daemon starts.
 	StartModel(context.Context, *v1.StartModelRequest) (*v1.StartModelResponse, error)
 	// Drains a model's replicas and ends their processes. With wait the answer comes
 	// when no process is left.

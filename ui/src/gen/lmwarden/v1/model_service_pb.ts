@@ -453,7 +453,8 @@ export const ModelService: GenService<{
     output: typeof DeleteModelResponseSchema;
   },
   /**
-   * Starts a stopped model. Starting a running one changes nothing.
+   * Starts a stopped model. Starting a running one changes nothing. A declared model
+   * may be started and stopped too; its file decides again when the daemon starts.
    *
    * @generated from rpc lmwarden.v1.ModelService.StartModel
    */
