@@ -21,7 +21,7 @@ export default defineConfig({
     baseURL: url,
     locale: "en-US",
     viewport: { width: 1360, height: 900 },
-    trace: "retain-on-failure",
+    screenshot: "only-on-failure",
     launchOptions: {
       executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
       args: [

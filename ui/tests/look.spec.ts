@@ -15,6 +15,7 @@ test("the theme follows the system until the reader chooses", async ({ page }) =
 });
 
 test("no page scrolls sideways, on a telephone as on a wide screen", async ({ page }) => {
+  test.setTimeout(180_000);
   await openModel(page);
   const model = page.url();
   for (const address of [
