@@ -346,3 +346,29 @@ func TestMovedConversationKeepsItsPlace(t *testing.T) {
 		t.Errorf("after the move %s", d.Reason())
 	}
 }
+
+// TestVictimIsPardoned lets the one that a place was to be taken for find room
+// elsewhere: the busy conversation keeps its place.
+func TestVictimIsPardoned(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	victim, d := b.arrive(sized(1, 9000))
+	other, _ := b.arrive(sized(2, 9000))
+	waits := b.hold(sized(3, 9000))
+	b.wait(25 * time.Second)
+	i := b.c.table.find(keyOf(1))
+	if !b.c.table.at(i).yield {
+		victim, other = other, victim
+		i = b.c.table.find(keyOf(2))
+	}
+	if !b.c.table.at(i).yield {
+		t.Fatalf("after a spell nobody is to yield (first on %d)", d.Replica)
+	}
+	b.c.Done(b.now, other, failed()) // leaves nothing, so its place is free
+	if _, ok := b.released()[waits]; !ok {
+		t.Fatal("the free place was not given to the one that waits")
+	}
+	b.end(victim, 9000)
+	if !b.c.table.at(i).admitted {
+		t.Error("the conversation gave its place up for nobody")
+	}
+}

@@ -350,3 +350,17 @@ func TestNoReplica(t *testing.T) {
 		t.Errorf("a refused request left %d conversations", n)
 	}
 }
+
+// TestTiesGoToFewerLiveConversations compares one request in flight with one live
+// conversation, which score alike.
+func TestTiesGoToFewerLiveConversations(t *testing.T) {
+	b := newBox(t, 2, DefaultSettings())
+	b.turn(turnOf(1))                                    // replica 0: one live
+	_, d := b.arrive(&Request{Rank: -1, ChainFirst: -1}) // replica 1: one in flight
+	if d.Replica != 1 {
+		t.Fatalf("the request without a conversation went to %d", d.Replica)
+	}
+	if _, d := b.arrive(turnOf(2)); d.Replica != 1 {
+		t.Errorf("of two that score 1 the one with a live conversation was chosen: %+v", d.Terms)
+	}
+}
