@@ -42,7 +42,7 @@ type bodyTooLargeError struct{ limit int64 }
 
 // Error names the limit.
 func (e *bodyTooLargeError) Error() string {
-	return fmt.Sprintf("the request body is over the limit of %d bytes", e.limit)
+	return fmt.Sprintf("the request body is over the limit of %s; send less, or raise max_body_bytes", bytesText(e.limit))
 }
 
 // unknownModelError refuses a name that is no model.
@@ -171,4 +171,17 @@ var refusals = []struct {
 func sentence(err error) string {
 	s := err.Error()
 	return strings.ToUpper(s[:1]) + strings.TrimRight(s[1:], ".") + "."
+}
+
+// bytesText writes a number of bytes as a person would: 64 MiB, 1000 bytes.
+func bytesText(n int64) string {
+	for _, unit := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.size && n%unit.size == 0 {
+			return fmt.Sprintf("%d %s", n/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
 }
