@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/sim/engine"
 )
 
 // Quantiles of a set of times, in seconds. All are 0 when there is none.
@@ -36,30 +37,32 @@ func quantiles(ts []time.Duration) Quantiles {
 	return q
 }
 
-// Result is what a run measured, warm-up left out. What began in the measured time and
-// did not end in it is not counted.
+// Result is what a run measured, warm-up left out. Times to first byte are those of the
+// turns whose first token came in the measured time.
 type Result struct {
-	Requests              int       `json:"requests"` // that gave a first token
-	Sessions              int       `json:"sessions"` // conversations that ended
-	OutputTokensPerMinute float64   `json:"outputTokensPerMinute"`
-	SessionsPerHour       float64   `json:"sessionsPerHour"`
-	HitPercent            float64   `json:"hitPercent"`    // prompt tokens from the cache
-	StickyPercent         float64   `json:"stickyPercent"` // of sticky, spilled and rehomed
-	TTFBP50Seconds        float64   `json:"ttfbP50Seconds"`
-	TTFBP95Seconds        float64   `json:"ttfbP95Seconds"`
-	TTFBMeanSeconds       float64   `json:"ttfbMeanSeconds"`
-	FirstTurns            Quantiles `json:"firstTurns"` // time to first byte
-	LaterTurns            Quantiles `json:"laterTurns"` // time to first byte
-	SessionTime           Quantiles `json:"sessionTime"`
-	SlowestSlotSeconds    float64   `json:"slowestSlotSeconds"` // mean time to first byte of the slot with the longest
-	ReplicasBusy          float64   `json:"replicasBusy"`       // mean number of replicas that compute, whole run
-	Preemptions           int       `json:"preemptions"`        // whole run
-	Refused               int       `json:"refused"`            // whole run
-	Broken                int       `json:"broken"`             // turns that broke off and were sent again, whole run
-	Placed                int       `json:"placed"`
-	Sticky                int       `json:"sticky"`
-	Spilled               int       `json:"spilled"`
-	Rehomed               int       `json:"rehomed"`
+	Seconds               float64   // measured
+	Requests              int       // that gave a first token
+	Sessions              int       // conversations that ended, subagents' not counted
+	OutputTokensPerMinute float64   //
+	SessionsPerHour       float64   //
+	HitPercent            float64   // prompt tokens from the cache
+	StayedPercent         float64   // later turns on the replica of the turn before
+	StickyPercent         float64   // of sticky, spilled and rehomed
+	TTFB                  Quantiles // time to first byte
+	FirstTurns            Quantiles // of them, first turns
+	LaterTurns            Quantiles // and all others
+	SessionTime           Quantiles // of conversations that began and ended in the measured time
+	SlowestSlotSeconds    float64   // mean time to first byte of the slot with the longest
+	FairnessPercent       float64   // first tokens of the slot with the fewest over the mean slot's
+	LongestWaitSeconds    float64   // longest time to first byte, also of turns that waited still at the end
+	ReplicasBusy          float64   // mean number of replicas that compute
+	Preemptions           int       //
+	Refused               int       // turns that came again after a refusal, whole run
+	Broken                int       // turns that broke off and were sent again, whole run
+	Placed                int       // decisions, by class
+	Sticky                int       //
+	Spilled               int       //
+	Rehomed               int       //
 }
 
 // meter collects what a run measures.
@@ -70,14 +73,17 @@ type meter struct {
 	classes        [route.NumClasses]int
 	refused        int
 	broken         int
+	ended          int
+	later, stayed  int // turns after a first one, and those that did not change replicas
 	firstTurns     []time.Duration
 	laterTurns     []time.Duration
 	sessions       []time.Duration
 	perSlot        [][]time.Duration
+	before         engine.Counters // of all engines, as the measured time began
 }
 
-func newMeter(cfg Config) *meter {
-	return &meter{from: cfg.Warmup, to: cfg.Warmup + cfg.Length, perSlot: make([][]time.Duration, cfg.Load.Sessions)}
+func newMeter(cfg Config, slots int) *meter {
+	return &meter{from: cfg.Warmup, to: cfg.Warmup + cfg.Length, perSlot: make([][]time.Duration, slots)}
 }
 
 // counts is true in the measured time.
@@ -103,10 +109,14 @@ func (m *meter) first(now time.Duration, c *client, cached int) {
 		return
 	}
 	took := now - c.sent
-	if c.turn == 1 {
+	if c.turn.Number == 1 {
 		m.firstTurns = append(m.firstTurns, took)
 	} else {
 		m.laterTurns = append(m.laterTurns, took)
+		m.later++
+		if c.replica == c.home {
+			m.stayed++
+		}
 	}
 	m.perSlot[c.slot] = append(m.perSlot[c.slot], took)
 	m.prompt += c.request.Prompt
@@ -115,7 +125,11 @@ func (m *meter) first(now time.Duration, c *client, cached int) {
 
 // session counts the end of a conversation.
 func (m *meter) session(now time.Duration, c *client) {
-	if m.counts(now) && c.started >= m.from {
+	if !m.counts(now) {
+		return
+	}
+	m.ended++
+	if c.started >= m.from {
 		m.sessions = append(m.sessions, now-c.started)
 	}
 }
@@ -128,34 +142,71 @@ func percent(part, whole int) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
-// result reads everything off.
-func (m *meter) result(w *world) Result {
-	length := m.to - m.from
+// counters sums what all engines have counted, those that died included.
+func (w *world) counters() engine.Counters {
+	var sum engine.Counters
+	add := func(c engine.Counters) {
+		sum.Busy += c.Busy
+		sum.Preemptions += c.Preemptions
+	}
+	for _, c := range w.retired {
+		add(c)
+	}
+	for _, e := range w.engines {
+		add(e.Stats().Counters)
+	}
+	return sum
+}
+
+// result reads everything off at the end of the run.
+func (w *world) result(end time.Duration) Result {
+	m := w.meter
+	length := end - m.from
 	all := quantiles(slices.Concat(m.firstTurns, m.laterTurns))
 	r := Result{
-		Requests: all.Count, Sessions: len(m.sessions),
+		Seconds: length.Seconds(), Requests: all.Count, Sessions: m.ended,
 		OutputTokensPerMinute: float64(m.tokens) / length.Minutes(),
-		HitPercent:            percent(m.cached, m.prompt),
-		TTFBP50Seconds:        all.P50, TTFBP95Seconds: all.P95, TTFBMeanSeconds: all.Mean,
-		FirstTurns: quantiles(m.firstTurns), LaterTurns: quantiles(m.laterTurns), SessionTime: quantiles(m.sessions),
+		SessionsPerHour:       float64(m.ended) / length.Hours(),
+		HitPercent:            percent(m.cached, m.prompt), StayedPercent: percent(m.stayed, m.later),
+		TTFB: all, FirstTurns: quantiles(m.firstTurns), LaterTurns: quantiles(m.laterTurns), SessionTime: quantiles(m.sessions),
 		Refused: m.refused, Broken: m.broken,
 		Placed: m.classes[route.ClassPlaced], Sticky: m.classes[route.ClassSticky],
 		Spilled: m.classes[route.ClassSpilled], Rehomed: m.classes[route.ClassRehomed],
 	}
-	r.SessionsPerHour = float64(r.Requests) / float64(w.cfg.Load.Turns) / length.Hours()
 	r.StickyPercent = percent(r.Sticky, r.Sticky+r.Spilled+r.Rehomed)
+	fewest := math.MaxInt
 	for _, slot := range m.perSlot {
-		r.SlowestSlotSeconds = max(r.SlowestSlotSeconds, quantiles(slot).Mean)
+		q := quantiles(slot)
+		r.SlowestSlotSeconds = max(r.SlowestSlotSeconds, q.Mean)
+		fewest = min(fewest, q.Count)
+		if q.Count > 0 {
+			r.LongestWaitSeconds = max(r.LongestWaitSeconds, slot[q.Count-1].Seconds())
+		}
 	}
-	busy := time.Duration(0)
-	counters := w.retired
-	for _, e := range w.engines {
-		counters = append(counters, e.Stats().Counters)
-	}
-	for _, c := range counters {
-		busy += c.Busy
-		r.Preemptions += c.Preemptions
-	}
-	r.ReplicasBusy = min(float64(len(w.engines)), busy.Seconds()/m.to.Seconds())
+	r.FairnessPercent = percent(fewest*len(m.perSlot), all.Count)
+	r.LongestWaitSeconds = max(r.LongestWaitSeconds, w.longestStill(end).Seconds())
+	counters := w.counters()
+	r.Preemptions = counters.Preemptions - m.before.Preemptions
+	r.ReplicasBusy = min(float64(len(w.engines)), (counters.Busy-m.before.Busy).Seconds()/length.Seconds())
 	return r
+}
+
+// longestStill returns for how long the turn has waited that waits longest of all that
+// have no first token at the end.
+func (w *world) longestStill(end time.Duration) time.Duration {
+	longest := time.Duration(0)
+	look := func(c *client) {
+		if !c.counted {
+			longest = max(longest, end-c.sent)
+		}
+	}
+	for _, c := range w.held {
+		look(c)
+	}
+	for _, flights := range w.flights {
+		for _, c := range flights {
+			look(c)
+		}
+	}
+	return longest
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lmwarden/lmwarden/proxy/route"
 	"github.com/lmwarden/lmwarden/sim/engine"
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 // How often the router is told that time passes: with somebody at the door, and
@@ -24,7 +25,7 @@ type arrival struct {
 	client *client
 }
 
-// arrivals is a heap, earliest first; of two at the same time the lower slot.
+// arrivals is a heap, earliest first; of two at the same time the client that is older.
 type arrivals []arrival
 
 func (a arrivals) Len() int { return len(a) }
@@ -32,7 +33,7 @@ func (a arrivals) Less(i, j int) bool {
 	if a[i].at != a[j].at {
 		return a[i].at < a[j].at
 	}
-	return a[i].client.slot < a[j].client.slot
+	return a[i].client.id < a[j].client.id
 }
 func (a arrivals) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
 
@@ -59,11 +60,13 @@ type world struct {
 	held    map[route.Ticket]*client
 	coming  arrivals
 	plan    []planned // deaths and returns, earliest first
-	shared  *engine.Hasher
+	prompts map[sharedPrompt]*engine.Hasher
 	tick    time.Duration
 	luck    *rand.Rand // of blind policies
 	meter   *meter
 	done    []*client // whose turn ended in the step just told
+	clients int       // so far, subagents included
+	open    int       // slots and conversations of a trace that have not ended
 	err     error
 
 	replicas []route.Replica   // as the router was last told
@@ -76,28 +79,34 @@ var origin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // clock turns a time of the run into one for the router.
 func clock(t time.Duration) time.Time { return origin.Add(t) }
 
-// Run plays a configuration to its end. It fails when the configuration cannot be, or
-// when ctx is cancelled.
+// Run plays a configuration to its end: that of its time or, if that comes first, of
+// its trace. It fails when the configuration cannot be, or when ctx is cancelled.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	w, err := newWorld(cfg)
 	if err != nil {
 		return Result{}, err
 	}
 	end := cfg.Warmup + cfg.Length
-	for i := 0; ; i++ {
+	last := time.Duration(0)
+	for i := 0; w.open > 0; i++ {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return Result{}, fmt.Errorf("the run was stopped: %w", ctx.Err())
 		}
 		now, act := w.next()
 		if now > end {
+			last = end
 			break
 		}
 		act(now)
+		last = now
 		if w.err != nil {
 			return Result{}, w.err
 		}
 	}
-	return w.meter.result(w), nil
+	if last <= cfg.Warmup {
+		return Result{}, fmt.Errorf("the trace ended after %s, within the warm-up of %s; nothing was measured", last.Round(time.Second), cfg.Warmup)
+	}
+	return w.result(last), nil
 }
 
 func newWorld(cfg Config) (*world, error) {
@@ -107,9 +116,8 @@ func newWorld(cfg Config) (*world, error) {
 	}
 	w := &world{
 		cfg: cfg, core: route.New(cfg.Policy.Settings, cfg.Seed), held: make(map[route.Ticket]*client),
-		shared: engine.NewHasher(cfg.BlockSize, 0), luck: rand.New(rand.NewPCG(cfg.Seed, 0xb11d)),
+		prompts: make(map[sharedPrompt]*engine.Hasher), luck: rand.New(rand.NewPCG(cfg.Seed, 0xb11d)),
 	}
-	w.shared.AppendStream(sharedPrompt, cfg.Load.SharedTokens)
 	w.replicas = make([]route.Replica, cfg.Replicas)
 	for i := range w.replicas {
 		e, err := engine.New(b.engine)
@@ -124,20 +132,19 @@ func newWorld(cfg Config) (*world, error) {
 		}
 	}
 	w.core.SetReplicas(clock(0), w.replicas)
+	w.plan = append(w.plan, planned{cfg.Warmup, func(time.Duration) { w.meter.before = w.counters() }})
 	if err := w.planDeaths(cfg.Deaths); err != nil {
 		return nil, err
 	}
-	w.meter = newMeter(cfg)
-	for _, c := range newClients(cfg.Load, cfg.Seed) {
-		w.send(c, time.Duration(c.rng.Int64N(int64(cfg.Load.Stagger)+1)))
-	}
+	w.meter = newMeter(cfg, w.slots())
+	w.start()
 	return w, nil
 }
 
-// send has a client send its next turn at that time.
-func (w *world) send(c *client, at time.Duration) {
-	c.next(at, w.cfg.Load, w.shared)
-	heap.Push(&w.coming, arrival{at + w.cfg.Load.Network, c})
+// send has a client send a turn at that time.
+func (w *world) send(c *client, turn load.Turn, at time.Duration) {
+	c.take(turn, at, w.shared(c.talk))
+	heap.Push(&w.coming, arrival{at + w.cfg.Network, c})
 }
 
 // next returns what happens next and when: a step ends, a turn arrives, or the router
@@ -208,7 +215,7 @@ func (w *world) release(now time.Duration) {
 
 // forward gives a turn to its engine.
 func (w *world) forward(now time.Duration, c *client, d route.Decision) {
-	c.begun = false
+	c.begun, c.replica = false, d.Replica
 	id, err := w.engines[d.Replica].Add(now, c.request)
 	if err != nil {
 		w.err = fmt.Errorf("replica %d refused a turn: %w", d.Replica, err)
@@ -243,9 +250,6 @@ func (w *world) step(replica int, now time.Duration) {
 	})
 	w.release(now)
 	for _, c := range w.done {
-		if c.turn == w.cfg.Load.Turns {
-			w.meter.session(now, c)
-		}
-		w.send(c, now+w.cfg.Load.Gap)
+		w.finish(c, now)
 	}
 }

@@ -43,10 +43,10 @@ func TestKnownFigures(t *testing.T) {
 		{"seed", 16, 16_674, 84.9, 0.69},
 		{"seed", 24, 11_246, 37.6, 12.7},
 		{"seed", 32, 10_496, 27.9, 27.2},
-		{"working_set", 8, 11_689, 86.9, 0.43},
-		{"working_set", 16, 16_995, 85.7, 0.47},
-		{"working_set", 24, 17_022, 84.9, 0.79},
-		{"working_set", 32, 16_885, 83.3, 0.69},
+		{"working-set", 8, 11_689, 86.9, 0.43},
+		{"working-set", 16, 16_995, 85.7, 0.47},
+		{"working-set", 24, 17_022, 84.9, 0.79},
+		{"working-set", 32, 16_885, 83.3, 0.69},
 	} {
 		r := mustRun(t, DefaultConfig(policy(t, c.policy), c.sessions))
 		if r.OutputTokensPerMinute < 0.9*c.output || r.OutputTokensPerMinute > 1.1*c.output {
@@ -55,8 +55,8 @@ func TestKnownFigures(t *testing.T) {
 		if r.HitPercent < c.hits-5 || r.HitPercent > c.hits+5 {
 			t.Errorf("%s at %d: %.1f %% hits, want %.1f", c.policy, c.sessions, r.HitPercent, c.hits)
 		}
-		if within := max(0.3, 0.15*c.p50); r.TTFBP50Seconds < c.p50-within || r.TTFBP50Seconds > c.p50+within {
-			t.Errorf("%s at %d: median time to first byte %.2f s, want %.2f", c.policy, c.sessions, r.TTFBP50Seconds, c.p50)
+		if within := max(0.3, 0.15*c.p50); r.TTFB.P50 < c.p50-within || r.TTFB.P50 > c.p50+within {
+			t.Errorf("%s at %d: median time to first byte %.2f s, want %.2f", c.policy, c.sessions, r.TTFB.P50, c.p50)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestBooks(t *testing.T) {
 			// Those that were decided and have no first token yet are at most one a slot.
 			t.Errorf("%s: %d decisions for %d first tokens", name, decided, r.Requests)
 		}
-		if r.HitPercent <= 0 || r.HitPercent >= 100 || r.ReplicasBusy <= 0 || r.ReplicasBusy > 4 || r.SlowestSlotSeconds < r.TTFBMeanSeconds {
+		if r.HitPercent <= 0 || r.HitPercent >= 100 || r.ReplicasBusy <= 0 || r.ReplicasBusy > 4 || r.SlowestSlotSeconds < r.TTFB.Mean {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -127,7 +127,7 @@ func TestFirstTurnCost(t *testing.T) {
 // conversations that lived there go on elsewhere, and a replica that comes back takes
 // part again.
 func TestDeath(t *testing.T) {
-	for _, name := range []string{"seed", "working_set", "off"} {
+	for _, name := range []string{"seed", "working-set", "off"} {
 		cfg := DefaultConfig(policy(t, name), 16)
 		whole := mustRun(t, cfg)
 		cfg.Deaths = []Death{{Replica: 1, At: 9 * time.Minute}}
@@ -155,11 +155,12 @@ func TestRefusals(t *testing.T) {
 		"replicas": func(c *Config) { c.Replicas = 0 },
 		"sessions": func(c *Config) { c.Load.Sessions = 0 },
 		"length":   func(c *Config) { c.Length = 0 },
-		"first":    func(c *Config) { c.Load.FirstMax = c.Load.FirstMin - 1 },
+		"first":    func(c *Config) { c.Load.First.Max = c.Load.First.Min - 1 },
 		"capacity": func(c *Config) { c.CapacityTokens = 10_000 },
 		"death":    func(c *Config) { c.Deaths = []Death{{Replica: 4}} },
 		"return":   func(c *Config) { c.Deaths = []Death{{At: time.Minute, Back: time.Second}} },
 		"seqs":     func(c *Config) { c.MaxNumSeqs = 0 },
+		"network":  func(c *Config) { c.Network = -1 },
 	} {
 		cfg := short(t, "seed")
 		change(&cfg)
@@ -167,7 +168,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := FindPolicy("nothing"); err == nil || !strings.Contains(err.Error(), "working_set") {
+	if _, err := FindPolicy("nothing"); err == nil || !strings.Contains(err.Error(), "working-set") {
 		t.Errorf("an unknown policy gave %v, want the names that exist", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -179,7 +180,7 @@ func TestRefusals(t *testing.T) {
 
 // BenchmarkQuarterHour runs 24 conversations on four replicas for 15 minutes.
 func BenchmarkQuarterHour(b *testing.B) {
-	for _, name := range []string{"seed", "working_set"} {
+	for _, name := range []string{"seed", "working-set"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				mustRun(b, DefaultConfig(policy(b, name), 24))
