@@ -48,9 +48,10 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 		t.tokens = c.learned.next(v, t.bytes)
 		t.before = v.prompt
 	}
+	v.asked = t.tokens + int64(min(c.learned.output.value, maxAnswer))
 	c.adopt(i, t.shared)
 	if v.open == 0 && !t.first {
-		c.learned.rhythm.gap(c.at-v.lastActive, v.ended)
+		c.learned.rhythm.gap(c.at, c.at-v.lastActive, v.ended)
 		v.ended = false
 	}
 	v.open++

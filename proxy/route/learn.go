@@ -23,12 +23,14 @@ func (l *learned) init() { l.ratio.value = guessRatio }
 type ewma struct {
 	value   float64
 	samples int
+	at      int64 // moment of the last sample
 }
 
 func (e *ewma) known() bool { return e.samples > 0 }
 
-func (e *ewma) add(x float64) {
+func (e *ewma) add(at int64, x float64) {
 	e.samples++
+	e.at = at
 	e.value += (x - e.value) * max(learnSpeed, 1/float64(e.samples))
 }
 
@@ -53,18 +55,18 @@ func (c *Core) learn(t *ticket, o *Outcome) {
 	if o.Prompt > 0 {
 		tokens = int64(o.Prompt + max(o.Completion, 0))
 		if t.bytes > 0 {
-			l.ratio.add(float64(o.Prompt) / float64(t.bytes))
+			l.ratio.add(c.at, float64(o.Prompt)/float64(t.bytes))
 		}
 		c.learnPrefill(t, o)
-		l.output.add(float64(max(o.Completion, 0)))
+		l.output.add(c.at, float64(max(o.Completion, 0)))
 		if grown := int64(o.Prompt) - t.before; t.before > 0 && grown >= 0 {
-			l.growth.add(float64(grown))
+			l.growth.add(c.at, float64(grown))
 		}
 	}
 	if t.first && t.class != ClassClientPinned && o.Cached > 0 && t.sharedHeld {
 		c.learnShared(t.shared, int64(o.Cached))
 	}
-	l.service.add(seconds(c.at - t.dispatched))
+	l.service.add(c.at, seconds(c.at-t.dispatched))
 	if t.inc == c.replicas[t.replica].Incarnation && (t.conv != none || o.Prompt > 0) {
 		c.shadow.touch(c, t.conv, t.shared, int(t.replica), tokens)
 	}
@@ -77,7 +79,7 @@ func (c *Core) learnPrefill(t *ticket, o *Outcome) {
 	if !t.firstByte || t.ttfb <= 0 || o.Cached < 0 || computed <= c.chunk(int(t.replica)) {
 		return
 	}
-	c.learned.prefill.add(float64(computed) / seconds(t.ttfb))
+	c.learned.prefill.add(c.at, float64(computed)/seconds(t.ttfb))
 }
 
 // chunk returns the tokens that replica i computes in one step.

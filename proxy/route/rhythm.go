@@ -20,6 +20,7 @@ type rhythm struct {
 	count int               // gaps kept
 	next  int
 	since int32 // ends since the last gap
+	at    int64 // moment of the last gap
 
 	// The last answer of keep, good for rhythmRefresh.
 	kept   int64
@@ -30,7 +31,8 @@ type rhythm struct {
 
 // gap records that a conversation came back after so long. Ended says that it had
 // been counted as an end.
-func (r *rhythm) gap(gap int64, ended bool) {
+func (r *rhythm) gap(at, gap int64, ended bool) {
+	r.at = at
 	if ended {
 		r.takeBackEnd()
 	}
@@ -42,6 +44,15 @@ func (r *rhythm) gap(gap int64, ended bool) {
 
 // end records that a conversation did not come back in time.
 func (r *rhythm) end() { r.since++ }
+
+// endsSeen returns the ends since the oldest gap that is kept.
+func (r *rhythm) endsSeen() int {
+	n := int(r.since)
+	for _, e := range r.ends[:r.count] {
+		n += int(e)
+	}
+	return n
+}
 
 // takeBackEnd removes the latest end that is still kept.
 func (r *rhythm) takeBackEnd() {
@@ -71,10 +82,7 @@ func (r *rhythm) keep(at, cost int64) int64 {
 	}
 	sorted := r.sorted[:copy(r.sorted[:], r.gaps[:r.count])]
 	slices.Sort(sorted)
-	ends := float64(r.since)
-	for _, e := range r.ends[:r.count] {
-		ends += float64(e)
-	}
+	ends := float64(r.endsSeen())
 	best := int64(0)
 	low := float64(len(sorted)) * float64(cost) // T = 0: every gap costs a cache
 	sum := 0.0

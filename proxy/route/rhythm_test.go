@@ -32,7 +32,7 @@ func TestKeep(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var r rhythm
 			for _, g := range tt.gaps {
-				r.gap(g, false)
+				r.gap(0, g, false)
 			}
 			for range tt.ends {
 				r.end()
@@ -47,10 +47,10 @@ func TestKeep(t *testing.T) {
 func TestKeepForgetsOldGaps(t *testing.T) {
 	var r rhythm
 	for range rhythmGaps {
-		r.gap(int64(30*time.Second), false)
+		r.gap(0, int64(30*time.Second), false)
 	}
 	for range rhythmGaps {
-		r.gap(int64(time.Second), false)
+		r.gap(0, int64(time.Second), false)
 	}
 	if got := r.keep(0, int64(10*time.Second)); got != int64(time.Second) {
 		t.Errorf("keep for %v, want 1 s: the old gaps are more than %d turns ago", time.Duration(got), rhythmGaps)

@@ -54,6 +54,7 @@ type conv struct {
 	lastBytes  int64 // prompt bytes of its last served turn
 	context    int64 // tokens of its last prompt and answer
 	prompt     int64 // tokens of its last prompt; 0 when never measured
+	asked      int64 // tokens of its latest prompt and the answer to come, as expected
 	liveOwn    int64 // tokens that it put into the live ledger of its home
 	size       int64 // tokens that it takes of a budget while admitted, without the shared prompt
 	admittedAt int64

@@ -210,20 +210,41 @@ type ReplicaView struct {
 	LiveTokens int64 // their tokens, with the shared prompt counted once
 	Held       int   // held requests whose home this is
 
+	Active       int   // conversations of its working set, see [View]
+	ActiveTokens int64 // what they take of its cache, with the shared prompt counted once
+
 	Admitted       int   // conversations with a place here, under working-set admission
 	AdmittedTokens int64 // what their places take, with the shared prompt counted once
 }
 
 // Learned is what a model's router has learned from its engines and clients.
 type Learned struct {
-	TokensPerByte  float64       // of prompts; a guess until the first usage
-	PrefillRate    float64       // prompt tokens computed per second; 0 when not known
-	PrefillSamples int           // long prefills that it was learned from
-	Growth         float64       // tokens that a prompt grows from turn to turn
-	Output         float64       // tokens of an answer
-	Gaps           int           // gaps between turns that are remembered, at most 200
-	Keep           time.Duration // idle time for which a place is kept while others wait
-	Spell          time.Duration // residence before a place may be taken for one that waits
+	TokensPerByte Measure       // of prompts; a guess until the first usage
+	PrefillRate   Measure       // prompt tokens computed per second, from prompts of more than one step
+	Growth        Measure       // tokens that a prompt grows from turn to turn
+	Output        Measure       // tokens of an answer
+	Service       Measure       // seconds from dispatch to the end of an answer
+	Gap           Measure       // median of the seconds between turns; the last 200 gaps are remembered
+	GapP95        time.Duration // 95th percentile of the same gaps
+	Ends          int           // conversations that did not come back, since the oldest of the gaps
+	Keep          time.Duration // idle time for which a place is kept while others wait
+	Spell         time.Duration // residence before a place may be taken for one that waits
+	Linger        time.Duration // idle time for which a conversation is of the working set
+	Shared        []SharedView  // prompts that conversations share, most used first; at most 8
+}
+
+// Measure is a learned figure with what it rests on.
+type Measure struct {
+	Value   float64
+	Samples int       // 0 when Value is a guess or not known
+	At      time.Time // of the last sample; zero without any
+}
+
+// SharedView is a prompt that conversations have in common.
+type SharedView struct {
+	Tokens     int64 // median over the last samples
+	Samples    int   // first turns that it was learned from, at most 8
+	References int   // conversations and cached prompts that begin with it
 }
 
 // HeldView is one request at the door.
@@ -234,7 +255,9 @@ type HeldView struct {
 	Reason       string
 }
 
-// View is the state of a core at one moment.
+// View is the state of a core at one moment. Active is what the caches must hold: the
+// conversations with a request past the door, and those that are idle for no longer than
+// Learned.Linger. Live is what the placement score counts.
 type View struct {
 	Replicas       []ReplicaView
 	Counts         [NumClasses]uint64
@@ -246,7 +269,9 @@ type View struct {
 	SpillAuto      bool
 	SharedTokens   int64 // -1 when not known
 	Live           int
-	Conversations  int // in the table
+	Active         int  // conversations of the working sets of all replicas
+	Holding        bool // capacities and figures are known, so requests may be held
+	Conversations  int  // in the table
 	Learned        Learned
 }
 
@@ -263,4 +288,6 @@ type ConversationView struct {
 	Agent      bool
 	Admitted   bool
 	Live       bool
+	Active     bool  // of the working set of its home
+	Working    int64 // what it takes of its home's cache when active, without the shared prompt
 }

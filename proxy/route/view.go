@@ -1,6 +1,9 @@
 package route
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // View returns the state for the card.
 func (c *Core) View(now time.Time) View {
@@ -28,6 +31,8 @@ func (c *Core) View(now time.Time) View {
 	for _, l := range [...]int{listBusy, listFresh, listFresh + 1, listRecent, listRecent + 1} {
 		v.Live += c.table.lists[l].count
 	}
+	v.Holding = c.door.open
+	c.viewWorking(&v)
 	c.viewDoor(&v)
 	return v
 }
@@ -35,11 +40,39 @@ func (c *Core) View(now time.Time) View {
 func (c *Core) viewLearned() Learned {
 	c.derive()
 	l := &c.learned
-	return Learned{
-		TokensPerByte: l.ratio.value, PrefillRate: l.prefill.value, PrefillSamples: l.prefill.samples,
-		Growth: l.growth.value, Output: l.output.value, Gaps: l.rhythm.count,
+	out := Learned{
+		TokensPerByte: c.measure(&l.ratio), PrefillRate: c.measure(&l.prefill),
+		Growth: c.measure(&l.growth), Output: c.measure(&l.output), Service: c.measure(&l.service),
+		Gap:    Measure{Value: seconds(l.rhythm.quantile(0.5)), Samples: l.rhythm.count},
+		GapP95: time.Duration(l.rhythm.quantile(0.95)), Ends: l.rhythm.endsSeen(),
 		Keep: time.Duration(c.door.keep), Spell: time.Duration(c.door.spell),
+		Linger: time.Duration(l.rhythm.linger()), Shared: c.viewShared(),
 	}
+	if l.rhythm.count > 0 {
+		out.Gap.At = c.time(l.rhythm.at)
+	}
+	return out
+}
+
+func (c *Core) measure(e *ewma) Measure {
+	m := Measure{Value: e.value, Samples: e.samples}
+	if e.known() {
+		m.At = c.time(e.at)
+	}
+	return m
+}
+
+// viewShared returns the shared prompts whose size is known, most used first.
+func (c *Core) viewShared() []SharedView {
+	const shown = 8
+	var out []SharedView
+	for i := range c.shadow.shared.slots {
+		if s := &c.shadow.shared.slots[i]; s.samples > 0 && s.refs > 0 {
+			out = append(out, SharedView{Tokens: s.tokens, Samples: int(s.samples), References: int(s.refs)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b SharedView) int { return b.References - a.References })
+	return out[:min(len(out), shown)]
 }
 
 // sharedTokens returns the size of the shared prompt that most refer to, or -1.
@@ -58,8 +91,9 @@ func (c *Core) sharedTokens() int64 {
 func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) {
 	c.advance(now)
 	c.sweep()
+	linger := c.learned.rhythm.linger()
 	for i := c.table.lists[listBusy].head; i != none; i = c.table.at(i).next {
-		if v := c.table.at(i); !v.forgotten && !f(c.viewOf(v)) {
+		if v := c.table.at(i); !v.forgotten && !f(c.viewOf(v, linger)) {
 			return
 		}
 	}
@@ -72,18 +106,21 @@ func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) {
 			}
 			v := c.table.at(*next)
 			*next = v.next
-			if !f(c.viewOf(v)) {
+			if !f(c.viewOf(v, linger)) {
 				return
 			}
 		}
 	}
 }
 
-func (c *Core) viewOf(v *conv) ConversationView {
+func (c *Core) viewOf(v *conv, linger int64) ConversationView {
 	cv := ConversationView{
 		Key: v.key, Group: v.group, Home: int(v.home), Context: v.context,
 		InFlight: int(v.inFlight), Turns: v.turns, LastActive: c.time(v.lastActive),
 		Agent: v.agent, Live: v.live, Admitted: v.admitted,
+	}
+	if cv.Active = c.works(v, linger); cv.Active {
+		cv.Working = c.working(v)
 	}
 	if v.home != none {
 		if n := c.shadow.find(v, int(v.home)); n != none {
