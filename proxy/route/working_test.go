@@ -1,0 +1,165 @@
+package route
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLinger(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		name string
+		gaps map[time.Duration]int
+		want time.Duration
+	}{
+		{"nothing known", nil, time.Minute},
+		{"too few gaps", map[time.Duration]int{s: 19}, time.Minute},
+		{"quick clients", map[time.Duration]int{s / 2: 20}, 5 * s},
+		{"a few that run tests", map[time.Duration]int{4 * s: 180, 30 * s: 20}, 60 * s},
+		{"one in a hundred does not count", map[time.Duration]int{4 * s: 198, 200 * s: 2}, 8 * s},
+		{"people who think", map[time.Duration]int{200 * s: 200}, 5 * time.Minute},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var r rhythm
+			for gap, n := range tt.gaps {
+				for range n {
+					r.gap(0, int64(gap), false)
+				}
+			}
+			if got := time.Duration(r.linger()); got != tt.want {
+				t.Errorf("linger %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestWorkingSet follows the working set of one replica through what can befall
+// conversations of 2,000 tokens and answers of 100.
+func TestWorkingSet(t *testing.T) {
+	tests := []struct {
+		name   string
+		set    Settings
+		do     func(b *box)
+		active int
+		tokens int64
+		live   int
+	}{
+		{"a first turn counts by its estimate", DefaultSettings(), func(b *box) { b.arrive(sized(1, 2000)) }, 1, 2000, 1},
+		{"an answered one by its usage", DefaultSettings(), func(b *box) { b.serve(1, 2000) }, 1, 2100, 1},
+		{"it stays while it may come back", DefaultSettings(), func(b *box) {
+			b.serve(1, 2000)
+			b.wait(59 * time.Second)
+		}, 1, 2100, 1},
+		{"an ended one leaves, though it is live", DefaultSettings(), func(b *box) {
+			b.serve(1, 2000)
+			b.wait(61 * time.Second)
+		}, 0, 0, 1},
+		{"quick clients are waited for no longer than they need", DefaultSettings(), func(b *box) {
+			for range 21 {
+				b.serve(1, 2000)
+				b.wait(time.Second)
+			}
+			b.serve(2, 2000)
+			b.wait(4900 * time.Millisecond)
+		}, 1, 2100, 2},
+		{"a longer turn counts before its usage is known", DefaultSettings(), func(b *box) {
+			b.serve(1, 2000)
+			b.arrive(sized(1, 3000))
+		}, 1, 3100, 1},
+		{"a held request is not inside", workingSet(), func(b *box) {
+			b.arrive(sized(1, 9000))
+			b.hold(sized(2, 9000))
+		}, 1, 9000, 1},
+		{"who loses the place leaves", workingSet(), func(b *box) {
+			b.serve(1, 9000)
+			b.hold(sized(2, 9000))
+			b.wait(20 * time.Second) // longer than a cache is worth
+			b.c.Released()
+		}, 1, 9100, 2},
+		{"a side call belongs to nobody", DefaultSettings(), func(b *box) {
+			r := sized(1, 2000)
+			r.Kind = KindSide
+			b.arrive(r)
+		}, 0, 0, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBox(t, 1, tt.set)
+			b.capacity(10_000)
+			tt.do(b)
+			v := b.c.View(b.now)
+			r := v.Replicas[0]
+			if r.Active != tt.active || v.Active != tt.active || r.ActiveTokens != tt.tokens || r.Live != tt.live {
+				t.Errorf("%d active (%d of the model) with %d tokens, %d live; want %d with %d, %d live",
+					r.Active, v.Active, r.ActiveTokens, r.Live, tt.active, tt.tokens, tt.live)
+			}
+			var n int
+			var own int64
+			b.c.Conversations(b.now, func(cv ConversationView) bool {
+				if cv.Active {
+					n, own = n+1, own+cv.Working
+				}
+				return true
+			})
+			if n != tt.active || own != tt.tokens {
+				t.Errorf("the list has %d active with %d tokens, want %d with %d", n, own, tt.active, tt.tokens)
+			}
+		})
+	}
+}
+
+// TestWorkingSetCountsTheSharedPromptOnce shares 1,500 tokens between conversations.
+func TestWorkingSetCountsTheSharedPromptOnce(t *testing.T) {
+	b := newBox(t, 1, DefaultSettings())
+	for n := range 3 {
+		r := sized(n, 2000)
+		r.SharedHash = 7
+		tk, _ := b.arrive(r)
+		b.c.FirstByte(b.now, tk)
+		b.c.Done(b.now, tk, Outcome{Served: true, Prompt: 2000, Cached: min(n, 1) * 1500, Completion: 0})
+	}
+	v := b.c.View(b.now)
+	if got := v.Replicas[0].ActiveTokens; got != 1500+3*500 {
+		t.Errorf("the working set takes %d tokens, want 3,000", got)
+	}
+	if s := v.Learned.Shared; len(s) != 1 || s[0].Tokens != 1500 || s[0].Samples != 2 {
+		t.Errorf("shared prompts %+v, want one of 1,500 tokens from 2 samples", s)
+	}
+}
+
+// TestLearnedHasAgeAndSamples serves two turns and asks what they have taught.
+func TestLearnedHasAgeAndSamples(t *testing.T) {
+	b := newBox(t, 1, DefaultSettings())
+	if l := b.c.View(b.now).Learned; l.TokensPerByte.Value != guessRatio || l.TokensPerByte.Samples != 0 || !l.Output.At.IsZero() {
+		t.Errorf("before the first answer: %+v", l)
+	}
+	b.serve(1, 2000)
+	b.wait(3 * time.Second)
+	b.serve(1, 2400)
+	at := b.now
+	b.wait(30 * time.Second)
+	l := b.c.View(b.now).Learned
+	for name, m := range map[string]Measure{"output": l.Output, "growth": l.Growth, "gap": l.Gap, "service": l.Service} {
+		want := map[string]Measure{
+			"output": {100, 2, at}, "growth": {400, 1, at}, "gap": {3, 1, at}, "service": {0, 2, at},
+		}[name]
+		if m != want {
+			t.Errorf("%s is %+v, want %+v", name, m, want)
+		}
+	}
+	if l.Linger != time.Minute || l.GapP95 != 3*time.Second || l.Ends != 0 {
+		t.Errorf("linger %v, gap %v, %d ends", l.Linger, l.GapP95, l.Ends)
+	}
+	b.wait(time.Minute) // a conversation that does not come back
+	if n := b.c.View(b.now).Learned.Ends; n != 1 {
+		t.Errorf("%d ends, want 1", n)
+	}
+}
+
+// serve answers a turn of conversation n with a prompt of so many tokens and 100 more.
+func (b *box) serve(n, tokens int) {
+	tk, _ := b.arrive(sized(n, tokens))
+	b.c.FirstByte(b.now, tk)
+	b.c.Done(b.now, tk, Outcome{Served: true, Prompt: tokens, Cached: 0, Completion: 100})
+}
