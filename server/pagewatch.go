@@ -103,15 +103,26 @@ func (w *pageWatch) choose() {
 		})
 	}
 	if w.req.Stats != nil {
-		over := defaultSpan
-		if s := w.req.GetSpanSeconds(); s > 0 {
-			over = max(10*time.Second, time.Duration(s)*time.Second)
-		}
 		add(func(context.Context) (*lmwardenv1.WatchResponse, proto.Message, error) {
+			over := youngSpan(w.now().Sub(w.info.GetStarted().AsTime()))
+			if s := w.req.GetSpanSeconds(); s > 0 {
+				over = max(10*time.Second, time.Duration(s)*time.Second)
+			}
 			t, err := w.throughput(w.req.GetStats(), over, w.req.GetMaxBuckets())
 			return &lmwardenv1.WatchResponse{Part: &lmwardenv1.WatchResponse_Stats{Stats: t}}, t, err
 		})
 	}
+}
+
+// youngSpan returns the span that a chart shows of a daemon that has been up for so
+// long: an hour, and less while most of an hour would be empty.
+func youngSpan(up time.Duration) time.Duration {
+	for _, span := range []time.Duration{5 * time.Minute, 15 * time.Minute, 30 * time.Minute} {
+		if up < span {
+			return span
+		}
+	}
+	return defaultSpan
 }
 
 func (w *pageWatch) lookGpus(ctx context.Context) (*lmwardenv1.WatchResponse, proto.Message, error) {

@@ -23,17 +23,18 @@ func TestRoutingCard(t *testing.T) {
 	r.create(t, "m", 2)
 	key := route.Key{1, 2, 3, 4, 5, 6, 7, 8, 9}
 	r.plane.conversations = []route.ConversationView{
-		{Key: key, Home: 0, Context: 30_000, Turns: 3, Live: true, Resident: 29_000},
-		{Key: route.Key{9}, Home: 0, Context: 60_000, Turns: 9, Live: true},
+		{Key: key, Home: 0, Context: 30_000, Turns: 3, Live: true, Active: true, Working: 20_000, Resident: 29_000},
+		{Key: route.Key{9}, Home: 0, Context: 60_000, Turns: 9, Live: true, Active: true, Working: 50_000},
+		{Key: route.Key{7}, Home: 0, Context: 70_000, Live: true},
 		{Key: route.Key{8}, Home: -1},
 	}
 	r.plane.setView("m", route.View{
 		Replicas: []route.ReplicaView{
-			{InFlight: 2, Live: 2, LiveTokens: 90_000, Capacity: 100_000, Counts: [route.NumClasses]uint64{route.ClassSticky: 8, route.ClassPlaced: 2}},
+			{InFlight: 2, Live: 3, LiveTokens: 150_000, Active: 2, ActiveTokens: 90_000, Admitted: 2, AdmittedTokens: 88_000, Capacity: 100_000, Counts: [route.NumClasses]uint64{route.ClassSticky: 8, route.ClassPlaced: 2}},
 			{Capacity: 100_000, Counts: [route.NumClasses]uint64{route.ClassSpilled: 2}},
 		},
 		Counts:   [route.NumClasses]uint64{route.ClassSticky: 8, route.ClassPlaced: 2, route.ClassSpilled: 2},
-		InFlight: 2, Live: 2, SpillThreshold: 8, SpillAuto: true, SharedTokens: 10_000,
+		InFlight: 2, Live: 3, Active: 2, SpillThreshold: 8, SpillAuto: true, SharedTokens: 10_000,
 	})
 	r.stats.Record(proxy.Record{ID: "r1", Model: "m", KeySource: "cc-header", Decided: true, Decision: route.Decision{Class: route.ClassSticky, Conversation: key, Home: 0, Turn: 3}, Prompt: 100, Cached: 90, Completion: 5, Arrived: time.Now()})
 	r.stats.Close()
@@ -49,7 +50,7 @@ func TestRoutingCard(t *testing.T) {
 	if row.GetFit() != lmwardenv1.Fit_FIT_EDGE || row.GetCounts().GetSticky() != 8 || row.GetCapacityTokens() != 100_000 || row.KvUsed != nil {
 		t.Errorf("row 0: %v", row)
 	}
-	if cs := row.GetConversations(); len(cs) != 2 || cs[0].GetContextTokens() != 60_000 || cs[1].GetId() != "0102030405060708" || cs[1].GetKeySource() != "cc-header" {
+	if cs := row.GetConversations(); len(cs) != 2 || cs[0].GetContextTokens() != 60_000 || cs[1].GetId() != "0102030405060708" || cs[1].GetKeySource() != "cc-header" || cs[1].GetWorkingTokens() != 20_000 {
 		t.Errorf("conversations: %v; want the longest first", cs)
 	}
 	// Both halves count: 90,000 of 200,000 fits; the mean is 40,000, which fits twice
@@ -214,5 +215,17 @@ func TestBackupCanBeOpened(t *testing.T) {
 	defer st.Close()
 	if records, err := st.Models(); err != nil || len(records) != 1 || decodeEntry(records[0]).model.GetSpec().GetSource() != "Qwen/Qwen3-4B" {
 		t.Errorf("the copy holds %v, %v", records, err)
+	}
+}
+
+// A chart of an hour says nothing of a daemon that has been up for two minutes.
+func TestAYoungDaemonsChartIsShort(t *testing.T) {
+	for up, want := range map[time.Duration]time.Duration{
+		0: 5 * time.Minute, 2 * time.Minute: 5 * time.Minute, 5 * time.Minute: 15 * time.Minute,
+		20 * time.Minute: 30 * time.Minute, 45 * time.Minute: time.Hour, 100 * time.Hour: time.Hour,
+	} {
+		if got := youngSpan(up); got != want {
+			t.Errorf("up %s: a chart of %s, want %s", up, got, want)
+		}
 	}
 }

@@ -514,9 +514,9 @@ type ModelStatus struct {
 	InFlight uint32 `protobuf:"varint,4,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	// Live conversations.
 	LiveConversations uint32 `protobuf:"varint,5,opt,name=live_conversations,json=liveConversations,proto3" json:"live_conversations,omitempty"`
-	// Fit of the live conversations.
+	// Fit of the working set.
 	Fit Fit `protobuf:"varint,6,opt,name=fit,proto3,enum=lmwarden.v1.Fit" json:"fit,omitempty"`
-	// Tokens of live conversations over capacity, 0 to 1 and above; absent when not known.
+	// Tokens of the working set over capacity, 0 to 1 and above; absent when not known.
 	Fill *float64 `protobuf:"fixed64,7,opt,name=fill,proto3,oneof" json:"fill,omitempty"`
 	// Prompt tokens from cache over prompt tokens of the last hour, 0 to 1.
 	HitRateHour *float64 `protobuf:"fixed64,8,opt,name=hit_rate_hour,json=hitRateHour,proto3,oneof" json:"hit_rate_hour,omitempty"`
@@ -527,9 +527,11 @@ type ModelStatus struct {
 	// Version of the engine; empty when not reported.
 	EngineVersion string `protobuf:"bytes,11,opt,name=engine_version,json=engineVersion,proto3" json:"engine_version,omitempty"`
 	// Longest context that the engine reports, in tokens.
-	MaxModelLen   *uint32 `protobuf:"varint,12,opt,name=max_model_len,json=maxModelLen,proto3,oneof" json:"max_model_len,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxModelLen *uint32 `protobuf:"varint,12,opt,name=max_model_len,json=maxModelLen,proto3,oneof" json:"max_model_len,omitempty"`
+	// Conversations of the working set: with a turn in flight, or about to come back.
+	ActiveConversations uint32 `protobuf:"varint,13,opt,name=active_conversations,json=activeConversations,proto3" json:"active_conversations,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ModelStatus) Reset() {
@@ -642,6 +644,13 @@ func (x *ModelStatus) GetEngineVersion() string {
 func (x *ModelStatus) GetMaxModelLen() uint32 {
 	if x != nil && x.MaxModelLen != nil {
 		return *x.MaxModelLen
+	}
+	return 0
+}
+
+func (x *ModelStatus) GetActiveConversations() uint32 {
+	if x != nil {
+		return x.ActiveConversations
 	}
 	return 0
 }
@@ -904,7 +913,7 @@ const file_lmwarden_v1_model_proto_rawDesc = "" +
 	"\x0e_max_model_lenB\x0f\n" +
 	"\r_max_num_seqsB\x19\n" +
 	"\x17_max_num_batched_tokensB\x19\n" +
-	"\x17_gpu_memory_utilization\"\xd0\x04\n" +
+	"\x17_gpu_memory_utilization\"\x83\x05\n" +
 	"\vModelStatus\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.lmwarden.v1.ModelStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +
@@ -918,7 +927,8 @@ const file_lmwarden_v1_model_proto_rawDesc = "" +
 	"\x1ccompletion_tokens_per_second\x18\n" +
 	" \x01(\x01R\x19completionTokensPerSecond\x12%\n" +
 	"\x0eengine_version\x18\v \x01(\tR\rengineVersion\x12'\n" +
-	"\rmax_model_len\x18\f \x01(\rH\x03R\vmaxModelLen\x88\x01\x01B\a\n" +
+	"\rmax_model_len\x18\f \x01(\rH\x03R\vmaxModelLen\x88\x01\x01\x121\n" +
+	"\x14active_conversations\x18\r \x01(\rR\x13activeConversationsB\a\n" +
 	"\x05_fillB\x10\n" +
 	"\x0e_hit_rate_hourB\x1a\n" +
 	"\x18_first_token_p50_secondsB\x10\n" +

@@ -81,7 +81,7 @@ func (SpillRule) EnumDescriptor() ([]byte, []int) {
 type Admission int32
 
 const (
-	// The product's default for the model.
+	// The default: working set.
 	Admission_ADMISSION_UNSPECIFIED Admission = 0
 	// Everything is forwarded at once.
 	Admission_ADMISSION_NONE Admission = 1
@@ -337,7 +337,8 @@ func (MissCause) EnumDescriptor() ([]byte, []int) {
 	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{4}
 }
 
-// How well the live conversations fit a cache.
+// How well the working set fits a cache: the conversations with a turn in flight and
+// those that are idle for no longer than their clients take to come back.
 type Fit int32
 
 const (
@@ -347,7 +348,7 @@ const (
 	Fit_FIT_FITS Fit = 1
 	// Full or nearly so.
 	Fit_FIT_EDGE Fit = 2
-	// More is live than the cache holds; conversations evict each other.
+	// More comes back than the cache holds; conversations evict each other.
 	Fit_FIT_THRASH Fit = 3
 )
 
@@ -481,7 +482,8 @@ type RoutingSettings struct {
 	SpillThreshold *uint32 `protobuf:"varint,2,opt,name=spill_threshold,json=spillThreshold,proto3,oneof" json:"spill_threshold,omitempty"`
 	// How a request chooses whether to leave its home. Unspecified means count.
 	Spill SpillRule `protobuf:"varint,3,opt,name=spill,proto3,enum=lmwarden.v1.SpillRule" json:"spill,omitempty"`
-	// What may be let in at once. Unspecified means the product's default for the model.
+	// What may be let in at once. Unspecified means working set, which holds nobody before
+	// every replica has told its capacity.
 	Admission Admission `protobuf:"varint,4,opt,name=admission,proto3,enum=lmwarden.v1.Admission" json:"admission,omitempty"`
 	// How a home is chosen. Unspecified means least loaded.
 	Policy PlacementPolicy `protobuf:"varint,5,opt,name=policy,proto3,enum=lmwarden.v1.PlacementPolicy" json:"policy,omitempty"`
@@ -741,7 +743,10 @@ type Conversation struct {
 	// True for a subagent's conversation.
 	Subagent bool `protobuf:"varint,10,opt,name=subagent,proto3" json:"subagent,omitempty"`
 	// True while admission keeps a place for it.
-	Admitted      bool `protobuf:"varint,11,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Admitted bool `protobuf:"varint,11,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	// Tokens that it takes of its home's cache, without the shared prompt; absent when it
+	// is not of the working set, because it waits at the door or has not come back.
+	WorkingTokens *uint64 `protobuf:"varint,12,opt,name=working_tokens,json=workingTokens,proto3,oneof" json:"working_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -851,6 +856,13 @@ func (x *Conversation) GetAdmitted() bool {
 		return x.Admitted
 	}
 	return false
+}
+
+func (x *Conversation) GetWorkingTokens() uint64 {
+	if x != nil && x.WorkingTokens != nil {
+		return *x.WorkingTokens
+	}
+	return 0
 }
 
 // A request that waits at the door.
@@ -964,18 +976,26 @@ type RoutingReplica struct {
 	LiveConversations uint32 `protobuf:"varint,11,opt,name=live_conversations,json=liveConversations,proto3" json:"live_conversations,omitempty"`
 	// Tokens of the live conversations and the shared prompt.
 	LiveTokens uint64 `protobuf:"varint,12,opt,name=live_tokens,json=liveTokens,proto3" json:"live_tokens,omitempty"`
-	// How well they fit.
+	// How well the working set fits.
 	Fit Fit `protobuf:"varint,13,opt,name=fit,proto3,enum=lmwarden.v1.Fit" json:"fit,omitempty"`
 	// Age of the engine's figures; absent before the first.
 	MetricsAge *durationpb.Duration `protobuf:"bytes,14,opt,name=metrics_age,json=metricsAge,proto3" json:"metrics_age,omitempty"`
-	// Live conversations at home here, longest context first; at most 64.
+	// Conversations of the working set, longest first; at most 64.
 	Conversations []*Conversation `protobuf:"bytes,15,rep,name=conversations,proto3" json:"conversations,omitempty"`
-	// How many live conversations are left out of the list.
+	// How many of them are left out of the list.
 	ConversationsLeftOut uint32 `protobuf:"varint,16,opt,name=conversations_left_out,json=conversationsLeftOut,proto3" json:"conversations_left_out,omitempty"`
 	// Requests for this replica that wait at the door.
-	Held          uint32 `protobuf:"varint,17,opt,name=held,proto3" json:"held,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Held uint32 `protobuf:"varint,17,opt,name=held,proto3" json:"held,omitempty"`
+	// Conversations of the working set.
+	ActiveConversations uint32 `protobuf:"varint,18,opt,name=active_conversations,json=activeConversations,proto3" json:"active_conversations,omitempty"`
+	// Tokens of the working set, with the shared prompt counted once.
+	ActiveTokens uint64 `protobuf:"varint,19,opt,name=active_tokens,json=activeTokens,proto3" json:"active_tokens,omitempty"`
+	// Conversations for which admission keeps a place here.
+	AdmittedConversations uint32 `protobuf:"varint,20,opt,name=admitted_conversations,json=admittedConversations,proto3" json:"admitted_conversations,omitempty"`
+	// Tokens that their places take, with the shared prompt counted once.
+	AdmittedTokens uint64 `protobuf:"varint,21,opt,name=admitted_tokens,json=admittedTokens,proto3" json:"admitted_tokens,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RoutingReplica) Reset() {
@@ -1127,6 +1147,34 @@ func (x *RoutingReplica) GetHeld() uint32 {
 	return 0
 }
 
+func (x *RoutingReplica) GetActiveConversations() uint32 {
+	if x != nil {
+		return x.ActiveConversations
+	}
+	return 0
+}
+
+func (x *RoutingReplica) GetActiveTokens() uint64 {
+	if x != nil {
+		return x.ActiveTokens
+	}
+	return 0
+}
+
+func (x *RoutingReplica) GetAdmittedConversations() uint32 {
+	if x != nil {
+		return x.AdmittedConversations
+	}
+	return 0
+}
+
+func (x *RoutingReplica) GetAdmittedTokens() uint64 {
+	if x != nil {
+		return x.AdmittedTokens
+	}
+	return 0
+}
+
 // The data-parallel routing card of a model.
 type RoutingCard struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1160,7 +1208,7 @@ type RoutingCard struct {
 	Counts *DecisionCounts `protobuf:"bytes,14,opt,name=counts,proto3" json:"counts,omitempty"`
 	// Tokens of the prompt part that conversations share; absent when not known.
 	SharedTokens *uint64 `protobuf:"varint,15,opt,name=shared_tokens,json=sharedTokens,proto3,oneof" json:"shared_tokens,omitempty"`
-	// Fit of the whole model.
+	// Fit of the whole model's working set.
 	Fit Fit `protobuf:"varint,16,opt,name=fit,proto3,enum=lmwarden.v1.Fit" json:"fit,omitempty"`
 	// How many more conversations of the present mean size have room; absent when not known.
 	RoomFor *uint32 `protobuf:"varint,17,opt,name=room_for,json=roomFor,proto3,oneof" json:"room_for,omitempty"`
@@ -1169,7 +1217,16 @@ type RoutingCard struct {
 	// Live conversations on all replicas.
 	LiveConversations uint32 `protobuf:"varint,19,opt,name=live_conversations,json=liveConversations,proto3" json:"live_conversations,omitempty"`
 	// The latest decisions, newest first; at most 16.
-	Latest        []*RequestRecord `protobuf:"bytes,20,rep,name=latest,proto3" json:"latest,omitempty"`
+	Latest []*RequestRecord `protobuf:"bytes,20,rep,name=latest,proto3" json:"latest,omitempty"`
+	// Conversations of the working sets of all replicas.
+	ActiveConversations uint32 `protobuf:"varint,21,opt,name=active_conversations,json=activeConversations,proto3" json:"active_conversations,omitempty"`
+	// Conversations for which admission keeps a place.
+	AdmittedConversations uint32 `protobuf:"varint,22,opt,name=admitted_conversations,json=admittedConversations,proto3" json:"admitted_conversations,omitempty"`
+	// Why admission holds nobody though it is meant to, in one sentence; empty when it
+	// works, and when it is off.
+	AdmissionMessage string `protobuf:"bytes,23,opt,name=admission_message,json=admissionMessage,proto3" json:"admission_message,omitempty"`
+	// What the router has learned of this model's engines and clients.
+	Learned       *Learned `protobuf:"bytes,24,opt,name=learned,proto3" json:"learned,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1344,6 +1401,311 @@ func (x *RoutingCard) GetLatest() []*RequestRecord {
 	return nil
 }
 
+func (x *RoutingCard) GetActiveConversations() uint32 {
+	if x != nil {
+		return x.ActiveConversations
+	}
+	return 0
+}
+
+func (x *RoutingCard) GetAdmittedConversations() uint32 {
+	if x != nil {
+		return x.AdmittedConversations
+	}
+	return 0
+}
+
+func (x *RoutingCard) GetAdmissionMessage() string {
+	if x != nil {
+		return x.AdmissionMessage
+	}
+	return ""
+}
+
+func (x *RoutingCard) GetLearned() *Learned {
+	if x != nil {
+		return x.Learned
+	}
+	return nil
+}
+
+// A learned figure with what it rests on.
+type Measure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The figure, in the unit that its field states.
+	Value float64 `protobuf:"fixed64,1,opt,name=value,proto3" json:"value,omitempty"`
+	// How many samples it rests on; 0 when it is a guess.
+	Samples uint32 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
+	// Age of the latest sample; absent without any.
+	Age           *durationpb.Duration `protobuf:"bytes,3,opt,name=age,proto3" json:"age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Measure) Reset() {
+	*x = Measure{}
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measure) ProtoMessage() {}
+
+func (x *Measure) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measure.ProtoReflect.Descriptor instead.
+func (*Measure) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Measure) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Measure) GetSamples() uint32 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *Measure) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
+// A prompt that conversations have in common: system text and tools.
+type SharedPrompt struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its size: the median of the tokens that first turns found in a cache.
+	Tokens uint64 `protobuf:"varint,1,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// First turns that it was learned from, at most 8.
+	Samples uint32 `protobuf:"varint,2,opt,name=samples,proto3" json:"samples,omitempty"`
+	// Conversations and cached prompts that begin with it.
+	References    uint32 `protobuf:"varint,3,opt,name=references,proto3" json:"references,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharedPrompt) Reset() {
+	*x = SharedPrompt{}
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharedPrompt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharedPrompt) ProtoMessage() {}
+
+func (x *SharedPrompt) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharedPrompt.ProtoReflect.Descriptor instead.
+func (*SharedPrompt) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SharedPrompt) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *SharedPrompt) GetSamples() uint32 {
+	if x != nil {
+		return x.Samples
+	}
+	return 0
+}
+
+func (x *SharedPrompt) GetReferences() uint32 {
+	if x != nil {
+		return x.References
+	}
+	return 0
+}
+
+// What a model's router has learned from its engines and clients. Capacities, resident
+// tokens and the age of the engines' figures are on the rows of the replicas.
+type Learned struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Prompt tokens per byte of a request's prompt; a guess of 0.25 at first.
+	TokensPerByte *Measure `protobuf:"bytes,1,opt,name=tokens_per_byte,json=tokensPerByte,proto3" json:"tokens_per_byte,omitempty"`
+	// Prompt tokens computed per second, from prompts of more than one step; absent
+	// before the first.
+	PrefillRate *Measure `protobuf:"bytes,2,opt,name=prefill_rate,json=prefillRate,proto3" json:"prefill_rate,omitempty"`
+	// Tokens that a prompt grows from turn to turn.
+	Growth *Measure `protobuf:"bytes,3,opt,name=growth,proto3" json:"growth,omitempty"`
+	// Tokens of an answer.
+	Output *Measure `protobuf:"bytes,4,opt,name=output,proto3" json:"output,omitempty"`
+	// Seconds from dispatch to the end of an answer.
+	Service *Measure `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
+	// Median of the last gaps between turns, in seconds; at most 200 are remembered.
+	Gap *Measure `protobuf:"bytes,6,opt,name=gap,proto3" json:"gap,omitempty"`
+	// 95th percentile of the same gaps; absent without any.
+	GapP95 *durationpb.Duration `protobuf:"bytes,7,opt,name=gap_p95,json=gapP95,proto3" json:"gap_p95,omitempty"`
+	// Conversations that did not come back, since the oldest of the gaps.
+	Ends uint32 `protobuf:"varint,8,opt,name=ends,proto3" json:"ends,omitempty"`
+	// Idle time for which a place is kept while others wait; 0 means that a place lasts
+	// one turn. Absent while admission is off.
+	Keep *durationpb.Duration `protobuf:"bytes,9,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Residence before a place may be taken for one that waits. Absent while admission
+	// is off.
+	Spell *durationpb.Duration `protobuf:"bytes,10,opt,name=spell,proto3" json:"spell,omitempty"`
+	// Idle time for which a conversation is of the working set.
+	Linger *durationpb.Duration `protobuf:"bytes,11,opt,name=linger,proto3" json:"linger,omitempty"`
+	// Shared prompts, most used first; at most 8.
+	Shared        []*SharedPrompt `protobuf:"bytes,12,rep,name=shared,proto3" json:"shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Learned) Reset() {
+	*x = Learned{}
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Learned) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Learned) ProtoMessage() {}
+
+func (x *Learned) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Learned.ProtoReflect.Descriptor instead.
+func (*Learned) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Learned) GetTokensPerByte() *Measure {
+	if x != nil {
+		return x.TokensPerByte
+	}
+	return nil
+}
+
+func (x *Learned) GetPrefillRate() *Measure {
+	if x != nil {
+		return x.PrefillRate
+	}
+	return nil
+}
+
+func (x *Learned) GetGrowth() *Measure {
+	if x != nil {
+		return x.Growth
+	}
+	return nil
+}
+
+func (x *Learned) GetOutput() *Measure {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *Learned) GetService() *Measure {
+	if x != nil {
+		return x.Service
+	}
+	return nil
+}
+
+func (x *Learned) GetGap() *Measure {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
+func (x *Learned) GetGapP95() *durationpb.Duration {
+	if x != nil {
+		return x.GapP95
+	}
+	return nil
+}
+
+func (x *Learned) GetEnds() uint32 {
+	if x != nil {
+		return x.Ends
+	}
+	return 0
+}
+
+func (x *Learned) GetKeep() *durationpb.Duration {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
+func (x *Learned) GetSpell() *durationpb.Duration {
+	if x != nil {
+		return x.Spell
+	}
+	return nil
+}
+
+func (x *Learned) GetLinger() *durationpb.Duration {
+	if x != nil {
+		return x.Linger
+	}
+	return nil
+}
+
+func (x *Learned) GetShared() []*SharedPrompt {
+	if x != nil {
+		return x.Shared
+	}
+	return nil
+}
+
 // Terms of the placement score of one replica: in flight + 8 x fill + live conversations.
 type ScoreTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1367,7 +1729,7 @@ type ScoreTerms struct {
 
 func (x *ScoreTerms) Reset() {
 	*x = ScoreTerms{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1741,7 @@ func (x *ScoreTerms) String() string {
 func (*ScoreTerms) ProtoMessage() {}
 
 func (x *ScoreTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1754,7 @@ func (x *ScoreTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreTerms.ProtoReflect.Descriptor instead.
 func (*ScoreTerms) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ScoreTerms) GetReplica() uint32 {
@@ -1503,7 +1865,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1877,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1890,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RequestRecord) GetId() string {
@@ -1720,7 +2082,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
 	"Spill rule\x12vCount spills at the threshold alone; priced also weighs the wait at home against reading this context again elsewhere.\"\aRouting(\x010\x01:\x05countR\x05spill\x12\xd9\x01\n" +
 	"\tadmission\x18\x04 \x01(\x0e2\x16.lmwarden.v1.AdmissionB\xa2\x01\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18\x95\x01\n" +
-	"\tAdmission\x12pWorking set lets in only as many conversations as the caches can hold and keeps the others in order at the door.\"\aRouting0\x01:\vthe defaultR\tadmission\x12\xd6\x01\n" +
+	"\tAdmission\x12pWorking set lets in only as many conversations as the caches can hold and keeps the others in order at the door.\"\aRouting0\x01:\vworking setR\tadmission\x12\xd6\x01\n" +
 	"\x06policy\x18\x05 \x01(\x0e2\x1c.lmwarden.v1.PlacementPolicyB\x9f\x01\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18\x92\x01\n" +
 	"\x10Placement policy\x12cHow a new conversation gets its replica; least loaded is the rule, the others exist for comparison.\"\aRouting(\x010\x01:\fleast loadedR\x06policy\x12\x9d\x01\n" +
 	"\x0eclient_pinning\x18\x06 \x01(\bBq\xaa\xd4\x18m\n" +
@@ -1752,7 +2114,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\rclient_pinned\x18\x05 \x01(\x04R\fclientPinned\x12\x18\n" +
 	"\aunkeyed\x18\x06 \x01(\x04R\aunkeyed\x12\x12\n" +
 	"\x04side\x18\a \x01(\x04R\x04side\x12\x10\n" +
-	"\x03off\x18\b \x01(\x04R\x03off\"\x85\x03\n" +
+	"\x03off\x18\b \x01(\x04R\x03off\"\xc4\x03\n" +
 	"\fConversation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x1d\n" +
@@ -1767,15 +2129,17 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"lastActive\x12\x1a\n" +
 	"\bsubagent\x18\n" +
 	" \x01(\bR\bsubagent\x12\x1a\n" +
-	"\badmitted\x18\v \x01(\bR\badmittedB\a\n" +
+	"\badmitted\x18\v \x01(\bR\badmitted\x12*\n" +
+	"\x0eworking_tokens\x18\f \x01(\x04H\x02R\rworkingTokens\x88\x01\x01B\a\n" +
 	"\x05_homeB\x11\n" +
-	"\x0f_context_tokens\"\xb3\x01\n" +
+	"\x0f_context_tokensB\x11\n" +
+	"\x0f_working_tokens\"\xb3\x01\n" +
 	"\vHeldRequest\x12\"\n" +
 	"\fconversation\x18\x01 \x01(\tR\fconversation\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\x04R\x06tokens\x124\n" +
 	"\aarrived\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aarrived\x12\x1a\n" +
 	"\bposition\x18\x04 \x01(\rR\bposition\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"\x90\x06\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\"\xc8\a\n" +
 	"\x0eRoutingReplica\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12/\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x19.lmwarden.v1.ReplicaStateR\x05state\x12\x1b\n" +
@@ -1796,7 +2160,11 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"metricsAge\x12?\n" +
 	"\rconversations\x18\x0f \x03(\v2\x19.lmwarden.v1.ConversationR\rconversations\x124\n" +
 	"\x16conversations_left_out\x18\x10 \x01(\rR\x14conversationsLeftOut\x12\x12\n" +
-	"\x04held\x18\x11 \x01(\rR\x04heldB\n" +
+	"\x04held\x18\x11 \x01(\rR\x04held\x121\n" +
+	"\x14active_conversations\x18\x12 \x01(\rR\x13activeConversations\x12#\n" +
+	"\ractive_tokens\x18\x13 \x01(\x04R\factiveTokens\x125\n" +
+	"\x16admitted_conversations\x18\x14 \x01(\rR\x15admittedConversations\x12'\n" +
+	"\x0fadmitted_tokens\x18\x15 \x01(\x04R\x0eadmittedTokensB\n" +
 	"\n" +
 	"\b_runningB\n" +
 	"\n" +
@@ -1804,7 +2172,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
 	"\b_kv_usedB\x12\n" +
 	"\x10_prefix_hit_rateB\x12\n" +
-	"\x10_capacity_tokens\"\xa3\a\n" +
+	"\x10_capacity_tokens\"\xea\b\n" +
 	"\vRoutingCard\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x128\n" +
 	"\bsettings\x18\x02 \x01(\v2\x1c.lmwarden.v1.RoutingSettingsR\bsettings\x12\x1a\n" +
@@ -1827,10 +2195,38 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\broom_for\x18\x11 \x01(\rH\x02R\aroomFor\x88\x01\x01\x124\n" +
 	"\tadmission\x18\x12 \x01(\x0e2\x16.lmwarden.v1.AdmissionR\tadmission\x12-\n" +
 	"\x12live_conversations\x18\x13 \x01(\rR\x11liveConversations\x122\n" +
-	"\x06latest\x18\x14 \x03(\v2\x1a.lmwarden.v1.RequestRecordR\x06latestB\x11\n" +
+	"\x06latest\x18\x14 \x03(\v2\x1a.lmwarden.v1.RequestRecordR\x06latest\x121\n" +
+	"\x14active_conversations\x18\x15 \x01(\rR\x13activeConversations\x125\n" +
+	"\x16admitted_conversations\x18\x16 \x01(\rR\x15admittedConversations\x12+\n" +
+	"\x11admission_message\x18\x17 \x01(\tR\x10admissionMessage\x12.\n" +
+	"\alearned\x18\x18 \x01(\v2\x14.lmwarden.v1.LearnedR\alearnedB\x11\n" +
 	"\x0f_sticky_percentB\x10\n" +
 	"\x0e_shared_tokensB\v\n" +
-	"\t_room_for\"\x82\x02\n" +
+	"\t_room_for\"f\n" +
+	"\aMeasure\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x18\n" +
+	"\asamples\x18\x02 \x01(\rR\asamples\x12+\n" +
+	"\x03age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03age\"`\n" +
+	"\fSharedPrompt\x12\x16\n" +
+	"\x06tokens\x18\x01 \x01(\x04R\x06tokens\x12\x18\n" +
+	"\asamples\x18\x02 \x01(\rR\asamples\x12\x1e\n" +
+	"\n" +
+	"references\x18\x03 \x01(\rR\n" +
+	"references\"\xc2\x04\n" +
+	"\aLearned\x12<\n" +
+	"\x0ftokens_per_byte\x18\x01 \x01(\v2\x14.lmwarden.v1.MeasureR\rtokensPerByte\x127\n" +
+	"\fprefill_rate\x18\x02 \x01(\v2\x14.lmwarden.v1.MeasureR\vprefillRate\x12,\n" +
+	"\x06growth\x18\x03 \x01(\v2\x14.lmwarden.v1.MeasureR\x06growth\x12,\n" +
+	"\x06output\x18\x04 \x01(\v2\x14.lmwarden.v1.MeasureR\x06output\x12.\n" +
+	"\aservice\x18\x05 \x01(\v2\x14.lmwarden.v1.MeasureR\aservice\x12&\n" +
+	"\x03gap\x18\x06 \x01(\v2\x14.lmwarden.v1.MeasureR\x03gap\x122\n" +
+	"\agap_p95\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06gapP95\x12\x12\n" +
+	"\x04ends\x18\b \x01(\rR\x04ends\x12-\n" +
+	"\x04keep\x18\t \x01(\v2\x19.google.protobuf.DurationR\x04keep\x12/\n" +
+	"\x05spell\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\x05spell\x121\n" +
+	"\x06linger\x18\v \x01(\v2\x19.google.protobuf.DurationR\x06linger\x121\n" +
+	"\x06shared\x18\f \x03(\v2\x19.lmwarden.v1.SharedPromptR\x06shared\"\x82\x02\n" +
 	"\n" +
 	"ScoreTerms\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\rR\areplica\x12\x1b\n" +
@@ -1948,7 +2344,7 @@ func file_lmwarden_v1_routing_proto_rawDescGZIP() []byte {
 }
 
 var file_lmwarden_v1_routing_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_lmwarden_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_lmwarden_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_lmwarden_v1_routing_proto_goTypes = []any{
 	(SpillRule)(0),                // 0: lmwarden.v1.SpillRule
 	(Admission)(0),                // 1: lmwarden.v1.Admission
@@ -1963,46 +2359,62 @@ var file_lmwarden_v1_routing_proto_goTypes = []any{
 	(*HeldRequest)(nil),           // 10: lmwarden.v1.HeldRequest
 	(*RoutingReplica)(nil),        // 11: lmwarden.v1.RoutingReplica
 	(*RoutingCard)(nil),           // 12: lmwarden.v1.RoutingCard
-	(*ScoreTerms)(nil),            // 13: lmwarden.v1.ScoreTerms
-	(*RequestRecord)(nil),         // 14: lmwarden.v1.RequestRecord
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Measure)(nil),               // 13: lmwarden.v1.Measure
+	(*SharedPrompt)(nil),          // 14: lmwarden.v1.SharedPrompt
+	(*Learned)(nil),               // 15: lmwarden.v1.Learned
+	(*ScoreTerms)(nil),            // 16: lmwarden.v1.ScoreTerms
+	(*RequestRecord)(nil),         // 17: lmwarden.v1.RequestRecord
+	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_lmwarden_v1_routing_proto_depIdxs = []int32{
 	0,  // 0: lmwarden.v1.RoutingSettings.spill:type_name -> lmwarden.v1.SpillRule
 	1,  // 1: lmwarden.v1.RoutingSettings.admission:type_name -> lmwarden.v1.Admission
 	2,  // 2: lmwarden.v1.RoutingSettings.policy:type_name -> lmwarden.v1.PlacementPolicy
-	15, // 3: lmwarden.v1.RoutingSettings.conversation_idle:type_name -> google.protobuf.Duration
-	15, // 4: lmwarden.v1.RoutingSettings.subagent_idle:type_name -> google.protobuf.Duration
-	15, // 5: lmwarden.v1.RoutingSettings.max_hold:type_name -> google.protobuf.Duration
-	16, // 6: lmwarden.v1.Conversation.last_active:type_name -> google.protobuf.Timestamp
-	16, // 7: lmwarden.v1.HeldRequest.arrived:type_name -> google.protobuf.Timestamp
+	18, // 3: lmwarden.v1.RoutingSettings.conversation_idle:type_name -> google.protobuf.Duration
+	18, // 4: lmwarden.v1.RoutingSettings.subagent_idle:type_name -> google.protobuf.Duration
+	18, // 5: lmwarden.v1.RoutingSettings.max_hold:type_name -> google.protobuf.Duration
+	19, // 6: lmwarden.v1.Conversation.last_active:type_name -> google.protobuf.Timestamp
+	19, // 7: lmwarden.v1.HeldRequest.arrived:type_name -> google.protobuf.Timestamp
 	6,  // 8: lmwarden.v1.RoutingReplica.state:type_name -> lmwarden.v1.ReplicaState
 	8,  // 9: lmwarden.v1.RoutingReplica.counts:type_name -> lmwarden.v1.DecisionCounts
 	5,  // 10: lmwarden.v1.RoutingReplica.fit:type_name -> lmwarden.v1.Fit
-	15, // 11: lmwarden.v1.RoutingReplica.metrics_age:type_name -> google.protobuf.Duration
+	18, // 11: lmwarden.v1.RoutingReplica.metrics_age:type_name -> google.protobuf.Duration
 	9,  // 12: lmwarden.v1.RoutingReplica.conversations:type_name -> lmwarden.v1.Conversation
 	7,  // 13: lmwarden.v1.RoutingCard.settings:type_name -> lmwarden.v1.RoutingSettings
-	15, // 14: lmwarden.v1.RoutingCard.oldest_held:type_name -> google.protobuf.Duration
+	18, // 14: lmwarden.v1.RoutingCard.oldest_held:type_name -> google.protobuf.Duration
 	10, // 15: lmwarden.v1.RoutingCard.queue:type_name -> lmwarden.v1.HeldRequest
-	16, // 16: lmwarden.v1.RoutingCard.counters_since:type_name -> google.protobuf.Timestamp
+	19, // 16: lmwarden.v1.RoutingCard.counters_since:type_name -> google.protobuf.Timestamp
 	11, // 17: lmwarden.v1.RoutingCard.replicas:type_name -> lmwarden.v1.RoutingReplica
 	8,  // 18: lmwarden.v1.RoutingCard.counts:type_name -> lmwarden.v1.DecisionCounts
 	5,  // 19: lmwarden.v1.RoutingCard.fit:type_name -> lmwarden.v1.Fit
 	1,  // 20: lmwarden.v1.RoutingCard.admission:type_name -> lmwarden.v1.Admission
-	14, // 21: lmwarden.v1.RoutingCard.latest:type_name -> lmwarden.v1.RequestRecord
-	16, // 22: lmwarden.v1.RequestRecord.arrived:type_name -> google.protobuf.Timestamp
-	3,  // 23: lmwarden.v1.RequestRecord.decision:type_name -> lmwarden.v1.DecisionClass
-	15, // 24: lmwarden.v1.RequestRecord.held:type_name -> google.protobuf.Duration
-	15, // 25: lmwarden.v1.RequestRecord.first_token:type_name -> google.protobuf.Duration
-	15, // 26: lmwarden.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
-	4,  // 27: lmwarden.v1.RequestRecord.miss:type_name -> lmwarden.v1.MissCause
-	13, // 28: lmwarden.v1.RequestRecord.terms:type_name -> lmwarden.v1.ScoreTerms
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	17, // 21: lmwarden.v1.RoutingCard.latest:type_name -> lmwarden.v1.RequestRecord
+	15, // 22: lmwarden.v1.RoutingCard.learned:type_name -> lmwarden.v1.Learned
+	18, // 23: lmwarden.v1.Measure.age:type_name -> google.protobuf.Duration
+	13, // 24: lmwarden.v1.Learned.tokens_per_byte:type_name -> lmwarden.v1.Measure
+	13, // 25: lmwarden.v1.Learned.prefill_rate:type_name -> lmwarden.v1.Measure
+	13, // 26: lmwarden.v1.Learned.growth:type_name -> lmwarden.v1.Measure
+	13, // 27: lmwarden.v1.Learned.output:type_name -> lmwarden.v1.Measure
+	13, // 28: lmwarden.v1.Learned.service:type_name -> lmwarden.v1.Measure
+	13, // 29: lmwarden.v1.Learned.gap:type_name -> lmwarden.v1.Measure
+	18, // 30: lmwarden.v1.Learned.gap_p95:type_name -> google.protobuf.Duration
+	18, // 31: lmwarden.v1.Learned.keep:type_name -> google.protobuf.Duration
+	18, // 32: lmwarden.v1.Learned.spell:type_name -> google.protobuf.Duration
+	18, // 33: lmwarden.v1.Learned.linger:type_name -> google.protobuf.Duration
+	14, // 34: lmwarden.v1.Learned.shared:type_name -> lmwarden.v1.SharedPrompt
+	19, // 35: lmwarden.v1.RequestRecord.arrived:type_name -> google.protobuf.Timestamp
+	3,  // 36: lmwarden.v1.RequestRecord.decision:type_name -> lmwarden.v1.DecisionClass
+	18, // 37: lmwarden.v1.RequestRecord.held:type_name -> google.protobuf.Duration
+	18, // 38: lmwarden.v1.RequestRecord.first_token:type_name -> google.protobuf.Duration
+	18, // 39: lmwarden.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
+	4,  // 40: lmwarden.v1.RequestRecord.miss:type_name -> lmwarden.v1.MissCause
+	16, // 41: lmwarden.v1.RequestRecord.terms:type_name -> lmwarden.v1.ScoreTerms
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_routing_proto_init() }
@@ -2015,15 +2427,15 @@ func file_lmwarden_v1_routing_proto_init() {
 	file_lmwarden_v1_routing_proto_msgTypes[2].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[4].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[5].OneofWrappers = []any{}
-	file_lmwarden_v1_routing_proto_msgTypes[6].OneofWrappers = []any{}
-	file_lmwarden_v1_routing_proto_msgTypes[7].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_proto_msgTypes[9].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_routing_proto_rawDesc), len(file_lmwarden_v1_routing_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   8,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

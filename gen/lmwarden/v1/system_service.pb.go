@@ -923,7 +923,8 @@ type WatchRequest struct {
 	Stats *string `protobuf:"bytes,5,opt,name=stats,proto3,oneof" json:"stats,omitempty"`
 	// Most buckets of the throughput; 0 means 60.
 	MaxBuckets uint32 `protobuf:"varint,6,opt,name=max_buckets,json=maxBuckets,proto3" json:"max_buckets,omitempty"`
-	// Span of the throughput in seconds; 0 means 3,600.
+	// Span of the throughput in seconds; 0 means 3,600, and less while the daemon is
+	// younger than that.
 	SpanSeconds   uint32 `protobuf:"varint,7,opt,name=span_seconds,json=spanSeconds,proto3" json:"span_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -13,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file lmwarden/v1/routing.proto.
  */
 export const file_lmwarden_v1_routing: GenFile = /*@__PURE__*/
-  fileDesc("ChlsbXdhcmRlbi92MS9yb3V0aW5nLnByb3RvEgtsbXdhcmRlbi52MSLREAoPUm91dGluZ1NldHRpbmdzEqIBCghhZmZpbml0eRgBIAEoCEKKAarUGIUBCghBZmZpbml0eRJqS2VlcCBlYWNoIGNvbnZlcnNhdGlvbiBvbiB0aGUgcmVwbGljYSB0aGF0IGhvbGRzIGl0cyBjYWNoZTsgb2ZmIGJhbGFuY2VzIGV2ZXJ5IHJlcXVlc3QgYnkgbGVhc3QgaW4gZmxpZ2h0LiIHUm91dGluZzABOgJvbkgAiAEBEsoBCg9zcGlsbF90aHJlc2hvbGQYAiABKA1CqwGq1BimAQoPU3BpbGwgdGhyZXNob2xkEnhBIHJlcXVlc3QgbGVhdmVzIGl0cyBob21lIHJlcGxpY2Egd2hlbiB0aGF0IGhhcyBzbyBtYW55IHJlcXVlc3RzIGluIGZsaWdodDsgZW1wdHkgbWVhbnMgYXV0bywgYSBxdWFydGVyIG9mIG1heF9udW1fc2Vxcy4aCHJlcXVlc3RzIgdSb3V0aW5nMAE6BGF1dG9IAYgBARLFAQoFc3BpbGwYAyABKA4yFi5sbXdhcmRlbi52MS5TcGlsbFJ1bGVCnQGq1BiYAQoKU3BpbGwgcnVsZRJ2Q291bnQgc3BpbGxzIGF0IHRoZSB0aHJlc2hvbGQgYWxvbmU7IHByaWNlZCBhbHNvIHdlaWdocyB0aGUgd2FpdCBhdCBob21lIGFnYWluc3QgcmVhZGluZyB0aGlzIGNvbnRleHQgYWdhaW4gZWxzZXdoZXJlLiIHUm91dGluZygBMAE6BWNvdW50EsYBCglhZG1pc3Npb24YBCABKA4yFi5sbXdhcmRlbi52MS5BZG1pc3Npb25CmgGq1BiVAQoJQWRtaXNzaW9uEnBXb3JraW5nIHNldCBsZXRzIGluIG9ubHkgYXMgbWFueSBjb252ZXJzYXRpb25zIGFzIHRoZSBjYWNoZXMgY2FuIGhvbGQgYW5kIGtlZXBzIHRoZSBvdGhlcnMgaW4gb3JkZXIgYXQgdGhlIGRvb3IuIgdSb3V0aW5nMAE6C3RoZSBkZWZhdWx0EsYBCgZwb2xpY3kYBSABKA4yHC5sbXdhcmRlbi52MS5QbGFjZW1lbnRQb2xpY3lClwGq1BiSAQoQUGxhY2VtZW50IHBvbGljeRJjSG93IGEgbmV3IGNvbnZlcnNhdGlvbiBnZXRzIGl0cyByZXBsaWNhOyBsZWFzdCBsb2FkZWQgaXMgdGhlIHJ1bGUsIHRoZSBvdGhlcnMgZXhpc3QgZm9yIGNvbXBhcmlzb24uIgdSb3V0aW5nKAEwAToMbGVhc3QgbG9hZGVkEo4BCg5jbGllbnRfcGlubmluZxgGIAEoCEJxqtQYbQoOQ2xpZW50IHBpbm5pbmcSSk9iZXkgYSBjbGllbnQgdGhhdCBuYW1lcyBpdHMgcmVwbGljYSB3aXRoIHRoZSBoZWFkZXIgWC1kYXRhLXBhcmFsbGVsLXJhbmsuIgdSb3V0aW5nKAEwAToCb25IAogBARLBAQoRY29udmVyc2F0aW9uX2lkbGUYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CigGq1BiFAQoRQ29udmVyc2F0aW9uIGxpZmUSVUEgY29udmVyc2F0aW9uIHdpdGhvdXQgYSB0dXJuIGZvciBzbyBsb25nIGlzIGZvcmdvdHRlbjsgaXRzIG5leHQgdHVybiBpcyBwbGFjZWQgYW5ldy4aB3NlY29uZHMiB1JvdXRpbmcoATABOgM0IGgSpwEKDXN1YmFnZW50X2lkbGUYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CdarUGHEKDVN1YmFnZW50IGxpZmUSQkEgc3ViYWdlbnQncyBjb252ZXJzYXRpb24gd2l0aG91dCBhIHR1cm4gZm9yIHNvIGxvbmcgaXMgZm9yZ290dGVuLhoHc2Vjb25kcyIHUm91dGluZygBMAE6BjEwIG1pbhLOAQoRbWF4X2NvbnZlcnNhdGlvbnMYCSABKA1CrQGq1BioAQoYQ29udmVyc2F0aW9ucyByZW1lbWJlcmVkEmhNb3N0IGNvbnZlcnNhdGlvbnMgdGhhdCB0aGUgdGFibGUgb2YgaG9tZXMgaG9sZHM7IHRoZSBsb25nZXN0IGlkbGUgb25lIGxlYXZlcyBmaXJzdCwgbGl2ZSBvbmVzIG5ldmVyIGRvLhoNY29udmVyc2F0aW9ucyIHUm91dGluZygBMAE6BjY1LDUzNkgDiAEBEpwBCghtYXhfaG9sZBgKIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkJvqtQYawoMTG9uZ2VzdCBob2xkEj5BIHJlcXVlc3QgdGhhdCB3YWl0ZWQgc28gbG9uZyBhdCB0aGUgZG9vciBpcyBmb3J3YXJkZWQgYW55d2F5LhoHc2Vjb25kcyIHUm91dGluZygBMAE6BTMwMCBzEqoBCgltYXhfcXVldWUYCyABKA1CkQGq1BiMAQoNTG9uZ2VzdCBxdWV1ZRJdU28gbWFueSByZXF1ZXN0cyBtYXkgd2FpdCBhdCB0aGUgZG9vcjsgdGhlIG5leHQgb25lIGlzIGFuc3dlcmVkIDUwMyB3aXRoIGEgdGltZSB0byBjb21lIGJhY2suGghyZXF1ZXN0cyIHUm91dGluZygBMAE6BTEsMDI0SASIAQFCCwoJX2FmZmluaXR5QhIKEF9zcGlsbF90aHJlc2hvbGRCEQoPX2NsaWVudF9waW5uaW5nQhQKEl9tYXhfY29udmVyc2F0aW9uc0IMCgpfbWF4X3F1ZXVlIpUBCg5EZWNpc2lvbkNvdW50cxIOCgZwbGFjZWQYASABKAQSDgoGc3RpY2t5GAIgASgEEg8KB3NwaWxsZWQYAyABKAQSDwoHcmVob21lZBgEIAEoBBIVCg1jbGllbnRfcGlubmVkGAUgASgEEg8KB3Vua2V5ZWQYBiABKAQSDAoEc2lkZRgHIAEoBBILCgNvZmYYCCABKAQimQIKDENvbnZlcnNhdGlvbhIKCgJpZBgBIAEoCRINCgVncm91cBgCIAEoCRISCgprZXlfc291cmNlGAMgASgJEhEKBGhvbWUYBCABKA1IAIgBARIbCg5jb250ZXh0X3Rva2VucxgFIAEoBEgBiAEBEhcKD3Jlc2lkZW50X3Rva2VucxgGIAEoBBIRCglpbl9mbGlnaHQYByABKA0SDQoFdHVybnMYCCABKAQSLwoLbGFzdF9hY3RpdmUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHN1YmFnZW50GAogASgIEhAKCGFkbWl0dGVkGAsgASgIQgcKBV9ob21lQhEKD19jb250ZXh0X3Rva2VucyKCAQoLSGVsZFJlcXVlc3QSFAoMY29udmVyc2F0aW9uGAEgASgJEg4KBnRva2VucxgCIAEoBBIrCgdhcnJpdmVkGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghwb3NpdGlvbhgEIAEoDRIOCgZyZWFzb24YBSABKAkizAQKDlJvdXRpbmdSZXBsaWNhEg0KBWluZGV4GAEgASgNEigKBXN0YXRlGAIgASgOMhkubG13YXJkZW4udjEuUmVwbGljYVN0YXRlEhEKCWluX2ZsaWdodBgDIAEoDRIrCgZjb3VudHMYBCABKAsyGy5sbXdhcmRlbi52MS5EZWNpc2lvbkNvdW50cxIUCgdydW5uaW5nGAUgASgNSACIAQESFAoHd2FpdGluZxgGIAEoDUgBiAEBEhQKB2t2X3VzZWQYByABKAFIAogBARIcCg9wcmVmaXhfaGl0X3JhdGUYCCABKAFIA4gBARIcCg9jYXBhY2l0eV90b2tlbnMYCSABKARIBIgBARIXCg9yZXNpZGVudF90b2tlbnMYCiABKAQSGgoSbGl2ZV9jb252ZXJzYXRpb25zGAsgASgNEhMKC2xpdmVfdG9rZW5zGAwgASgEEh0KA2ZpdBgNIAEoDjIQLmxtd2FyZGVuLnYxLkZpdBIuCgttZXRyaWNzX2FnZRgOIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIwCg1jb252ZXJzYXRpb25zGA8gAygLMhkubG13YXJkZW4udjEuQ29udmVyc2F0aW9uEh4KFmNvbnZlcnNhdGlvbnNfbGVmdF9vdXQYECABKA0SDAoEaGVsZBgRIAEoDUIKCghfcnVubmluZ0IKCghfd2FpdGluZ0IKCghfa3ZfdXNlZEISChBfcHJlZml4X2hpdF9yYXRlQhIKEF9jYXBhY2l0eV90b2tlbnMixQUKC1JvdXRpbmdDYXJkEg0KBW1vZGVsGAEgASgJEi4KCHNldHRpbmdzGAIgASgLMhwubG13YXJkZW4udjEuUm91dGluZ1NldHRpbmdzEhAKCHJldmlzaW9uGAMgASgEEhAKCGFmZmluaXR5GAQgASgIEhcKD3NwaWxsX3RocmVzaG9sZBgFIAEoDRIcChRzcGlsbF90aHJlc2hvbGRfYXV0bxgGIAEoCBIbCg5zdGlja3lfcGVyY2VudBgHIAEoAUgAiAEBEhEKCWluX2ZsaWdodBgIIAEoDRIMCgRoZWxkGAkgASgNEi4KC29sZGVzdF9oZWxkGAogASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEicKBXF1ZXVlGAsgAygLMhgubG13YXJkZW4udjEuSGVsZFJlcXVlc3QSMgoOY291bnRlcnNfc2luY2UYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCHJlcGxpY2FzGA0gAygLMhsubG13YXJkZW4udjEuUm91dGluZ1JlcGxpY2ESKwoGY291bnRzGA4gASgLMhsubG13YXJkZW4udjEuRGVjaXNpb25Db3VudHMSGgoNc2hhcmVkX3Rva2VucxgPIAEoBEgBiAEBEh0KA2ZpdBgQIAEoDjIQLmxtd2FyZGVuLnYxLkZpdBIVCghyb29tX2ZvchgRIAEoDUgCiAEBEikKCWFkbWlzc2lvbhgSIAEoDjIWLmxtd2FyZGVuLnYxLkFkbWlzc2lvbhIaChJsaXZlX2NvbnZlcnNhdGlvbnMYEyABKA0SKgoGbGF0ZXN0GBQgAygLMhoubG13YXJkZW4udjEuUmVxdWVzdFJlY29yZEIRCg9fc3RpY2t5X3BlcmNlbnRCEAoOX3NoYXJlZF90b2tlbnNCCwoJX3Jvb21fZm9yIrcBCgpTY29yZVRlcm1zEg8KB3JlcGxpY2EYASABKA0SEQoJaW5fZmxpZ2h0GAIgASgNEhEKBGZpbGwYAyABKAFIAIgBARIaChJsaXZlX2NvbnZlcnNhdGlvbnMYBCABKA0SDQoFc2NvcmUYBSABKAESEAoIZWxpZ2libGUYBiABKAgSGgoNcHJpY2Vfc2Vjb25kcxgHIAEoAUgBiAEBQgcKBV9maWxsQhAKDl9wcmljZV9zZWNvbmRzIusFCg1SZXF1ZXN0UmVjb3JkEgoKAmlkGAEgASgJEisKB2Fycml2ZWQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW1vZGVsGAMgASgJEhcKD3JlcXVlc3RlZF9tb2RlbBgEIAEoCRIMCgRwYXRoGAUgASgJEhQKB3JlcGxpY2EYBiABKA1IAIgBARIsCghkZWNpc2lvbhgHIAEoDjIaLmxtd2FyZGVuLnYxLkRlY2lzaW9uQ2xhc3MSEgoKa2V5X3NvdXJjZRgIIAEoCRIUCgxjb252ZXJzYXRpb24YCSABKAkSDAoEdHVybhgKIAEoBBIRCgRob21lGAsgASgNSAGIAQESDgoGc3RhdHVzGAwgASgNEg0KBWVycm9yGA0gASgJEicKBGhlbGQYDiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLZmlyc3RfdG9rZW4YDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIZHVyYXRpb24YECABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SGgoNcHJvbXB0X3Rva2VucxgRIAEoBEgCiAEBEhoKDWNhY2hlZF90b2tlbnMYEiABKARIA4gBARIeChFjb21wbGV0aW9uX3Rva2VucxgTIAEoBEgEiAEBEiQKBG1pc3MYFCABKA4yFi5sbXdhcmRlbi52MS5NaXNzQ2F1c2USJgoFdGVybXMYFSADKAsyFy5sbXdhcmRlbi52MS5TY29yZVRlcm1zEhAKCGF0dGVtcHRzGBYgASgNEhAKCHN0cmVhbWVkGBcgASgIEg4KBnJlYXNvbhgYIAEoCRIOCgZjbGllbnQYGSABKAlCCgoIX3JlcGxpY2FCBwoFX2hvbWVCEAoOX3Byb21wdF90b2tlbnNCEAoOX2NhY2hlZF90b2tlbnNCFAoSX2NvbXBsZXRpb25fdG9rZW5zKoICCglTcGlsbFJ1bGUSGgoWU1BJTExfUlVMRV9VTlNQRUNJRklFRBAAEmoKEFNQSUxMX1JVTEVfQ09VTlQQARpUstQYUAoFY291bnQSR2xlYXZlIHdoZW4gdGhlIGhvbWUgaXMgYXQgdGhlIHRocmVzaG9sZCBhbmQgYW5vdGhlciBoYXMgZmV3ZXIgaW4gZmxpZ2h0Em0KEVNQSUxMX1JVTEVfUFJJQ0VEEAIaVrLUGFIKBnByaWNlZBJIbGVhdmUgb25seSB3aGVuIHRoZSB3YWl0IGF0IGhvbWUgY29zdHMgbW9yZSB0aGFuIGEgbmV3IHByZWZpbGwgZWxzZXdoZXJlKrkBCglBZG1pc3Npb24SGQoVQURNSVNTSU9OX1VOU1BFQ0lGSUVEEAASPQoOQURNSVNTSU9OX05PTkUQARopstQYJQoEbm9uZRIdZm9yd2FyZCBldmVyeSByZXF1ZXN0IGF0IG9uY2USUgoVQURNSVNTSU9OX1dPUktJTkdfU0VUEAIaN7LUGDMKC3dvcmtpbmcgc2V0EiRsZXQgaW4gb25seSB3aGF0IHRoZSBjYWNoZXMgY2FuIGhvbGQqvQMKD1BsYWNlbWVudFBvbGljeRIgChxQTEFDRU1FTlRfUE9MSUNZX1VOU1BFQ0lGSUVEEAASdgodUExBQ0VNRU5UX1BPTElDWV9MRUFTVF9MT0FERUQQARpTstQYTwoMbGVhc3QgbG9hZGVkEj9sb3dlc3Qgb2YgcmVxdWVzdHMgaW4gZmxpZ2h0LCBjYWNoZSBmaWxsIGFuZCBsaXZlIGNvbnZlcnNhdGlvbnMSXQoVUExBQ0VNRU5UX1BPTElDWV9IQVNIEAIaQrLUGD4KBGhhc2gSNnJlbmRlenZvdXMgaGFzaCBvZiB0aGUgY29udmVyc2F0aW9uIGtleSwgYmxpbmQgdG8gbG9hZBJfChxQTEFDRU1FTlRfUE9MSUNZX1JPVU5EX1JPQklOEAMaPbLUGDkKC3JvdW5kIHJvYmluEipvbmUgcmVwbGljYSBhZnRlciB0aGUgb3RoZXIsIGJsaW5kIHRvIGxvYWQSUAoXUExBQ0VNRU5UX1BPTElDWV9SQU5ET00QBBozstQYLwoGcmFuZG9tEiVhIHNlZWRlZCByYW5kb20gY2hvaWNlLCBibGluZCB0byBsb2FkKowCCg1EZWNpc2lvbkNsYXNzEh4KGkRFQ0lTSU9OX0NMQVNTX1VOU1BFQ0lGSUVEEAASGQoVREVDSVNJT05fQ0xBU1NfUExBQ0VEEAESGQoVREVDSVNJT05fQ0xBU1NfU1RJQ0tZEAISGgoWREVDSVNJT05fQ0xBU1NfU1BJTExFRBADEhoKFkRFQ0lTSU9OX0NMQVNTX1JFSE9NRUQQBBIgChxERUNJU0lPTl9DTEFTU19DTElFTlRfUElOTkVEEAUSGgoWREVDSVNJT05fQ0xBU1NfVU5LRVlFRBAGEhcKE0RFQ0lTSU9OX0NMQVNTX1NJREUQBxIWChJERUNJU0lPTl9DTEFTU19PRkYQCCrEAQoJTWlzc0NhdXNlEhoKFk1JU1NfQ0FVU0VfVU5TUEVDSUZJRUQQABISCg5NSVNTX0NBVVNFX05FVxABEhYKEk1JU1NfQ0FVU0VfRVZJQ1RFRBACEhYKEk1JU1NfQ0FVU0VfU1BJTExFRBADEhYKEk1JU1NfQ0FVU0VfUkVIT01FRBAEEh0KGU1JU1NfQ0FVU0VfUFJFRklYX0NIQU5HRUQQBRIgChxNSVNTX0NBVVNFX1JFUExJQ0FfUkVTVEFSVEVEEAYqRgoDRml0EhMKD0ZJVF9VTlNQRUNJRklFRBAAEgwKCEZJVF9GSVRTEAESDAoIRklUX0VER0UQAhIOCgpGSVRfVEhSQVNIEAMqhQIKDFJlcGxpY2FTdGF0ZRIdChlSRVBMSUNBX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVUkVQTElDQV9TVEFURV9TVE9QUEVEEAESGgoWUkVQTElDQV9TVEFURV9TVEFSVElORxACEhcKE1JFUExJQ0FfU1RBVEVfUkVBRFkQAxIaChZSRVBMSUNBX1NUQVRFX0RSQUlOSU5HEAQSGgoWUkVQTElDQV9TVEFURV9TVE9QUElORxAFEhkKFVJFUExJQ0FfU1RBVEVfQkFDS09GRhAGEhgKFFJFUExJQ0FfU1RBVEVfRkFJTEVEEAcSGQoVUkVQTElDQV9TVEFURV9TVVNQRUNUEAhCpQEKD2NvbS5sbXdhcmRlbi52MUIMUm91dGluZ1Byb3RvUAFaN2dpdGh1Yi5jb20vbG13YXJkZW4vbG13YXJkZW4vZ2VuL2xtd2FyZGVuL3YxO2xtd2FyZGVudjGiAgNMWFiqAgtMbXdhcmRlbi5WMcoCC0xtd2FyZGVuXFYx4gIXTG13YXJkZW5cVjFcR1BCTWV0YWRhdGHqAgxMbXdhcmRlbjo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_lmwarden_v1_face]);
+  fileDesc("ChlsbXdhcmRlbi92MS9yb3V0aW5nLnByb3RvEgtsbXdhcmRlbi52MSLREAoPUm91dGluZ1NldHRpbmdzEqIBCghhZmZpbml0eRgBIAEoCEKKAarUGIUBCghBZmZpbml0eRJqS2VlcCBlYWNoIGNvbnZlcnNhdGlvbiBvbiB0aGUgcmVwbGljYSB0aGF0IGhvbGRzIGl0cyBjYWNoZTsgb2ZmIGJhbGFuY2VzIGV2ZXJ5IHJlcXVlc3QgYnkgbGVhc3QgaW4gZmxpZ2h0LiIHUm91dGluZzABOgJvbkgAiAEBEsoBCg9zcGlsbF90aHJlc2hvbGQYAiABKA1CqwGq1BimAQoPU3BpbGwgdGhyZXNob2xkEnhBIHJlcXVlc3QgbGVhdmVzIGl0cyBob21lIHJlcGxpY2Egd2hlbiB0aGF0IGhhcyBzbyBtYW55IHJlcXVlc3RzIGluIGZsaWdodDsgZW1wdHkgbWVhbnMgYXV0bywgYSBxdWFydGVyIG9mIG1heF9udW1fc2Vxcy4aCHJlcXVlc3RzIgdSb3V0aW5nMAE6BGF1dG9IAYgBARLFAQoFc3BpbGwYAyABKA4yFi5sbXdhcmRlbi52MS5TcGlsbFJ1bGVCnQGq1BiYAQoKU3BpbGwgcnVsZRJ2Q291bnQgc3BpbGxzIGF0IHRoZSB0aHJlc2hvbGQgYWxvbmU7IHByaWNlZCBhbHNvIHdlaWdocyB0aGUgd2FpdCBhdCBob21lIGFnYWluc3QgcmVhZGluZyB0aGlzIGNvbnRleHQgYWdhaW4gZWxzZXdoZXJlLiIHUm91dGluZygBMAE6BWNvdW50EsYBCglhZG1pc3Npb24YBCABKA4yFi5sbXdhcmRlbi52MS5BZG1pc3Npb25CmgGq1BiVAQoJQWRtaXNzaW9uEnBXb3JraW5nIHNldCBsZXRzIGluIG9ubHkgYXMgbWFueSBjb252ZXJzYXRpb25zIGFzIHRoZSBjYWNoZXMgY2FuIGhvbGQgYW5kIGtlZXBzIHRoZSBvdGhlcnMgaW4gb3JkZXIgYXQgdGhlIGRvb3IuIgdSb3V0aW5nMAE6C3dvcmtpbmcgc2V0EsYBCgZwb2xpY3kYBSABKA4yHC5sbXdhcmRlbi52MS5QbGFjZW1lbnRQb2xpY3lClwGq1BiSAQoQUGxhY2VtZW50IHBvbGljeRJjSG93IGEgbmV3IGNvbnZlcnNhdGlvbiBnZXRzIGl0cyByZXBsaWNhOyBsZWFzdCBsb2FkZWQgaXMgdGhlIHJ1bGUsIHRoZSBvdGhlcnMgZXhpc3QgZm9yIGNvbXBhcmlzb24uIgdSb3V0aW5nKAEwAToMbGVhc3QgbG9hZGVkEo4BCg5jbGllbnRfcGlubmluZxgGIAEoCEJxqtQYbQoOQ2xpZW50IHBpbm5pbmcSSk9iZXkgYSBjbGllbnQgdGhhdCBuYW1lcyBpdHMgcmVwbGljYSB3aXRoIHRoZSBoZWFkZXIgWC1kYXRhLXBhcmFsbGVsLXJhbmsuIgdSb3V0aW5nKAEwAToCb25IAogBARLBAQoRY29udmVyc2F0aW9uX2lkbGUYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CigGq1BiFAQoRQ29udmVyc2F0aW9uIGxpZmUSVUEgY29udmVyc2F0aW9uIHdpdGhvdXQgYSB0dXJuIGZvciBzbyBsb25nIGlzIGZvcmdvdHRlbjsgaXRzIG5leHQgdHVybiBpcyBwbGFjZWQgYW5ldy4aB3NlY29uZHMiB1JvdXRpbmcoATABOgM0IGgSpwEKDXN1YmFnZW50X2lkbGUYCCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CdarUGHEKDVN1YmFnZW50IGxpZmUSQkEgc3ViYWdlbnQncyBjb252ZXJzYXRpb24gd2l0aG91dCBhIHR1cm4gZm9yIHNvIGxvbmcgaXMgZm9yZ290dGVuLhoHc2Vjb25kcyIHUm91dGluZygBMAE6BjEwIG1pbhLOAQoRbWF4X2NvbnZlcnNhdGlvbnMYCSABKA1CrQGq1BioAQoYQ29udmVyc2F0aW9ucyByZW1lbWJlcmVkEmhNb3N0IGNvbnZlcnNhdGlvbnMgdGhhdCB0aGUgdGFibGUgb2YgaG9tZXMgaG9sZHM7IHRoZSBsb25nZXN0IGlkbGUgb25lIGxlYXZlcyBmaXJzdCwgbGl2ZSBvbmVzIG5ldmVyIGRvLhoNY29udmVyc2F0aW9ucyIHUm91dGluZygBMAE6BjY1LDUzNkgDiAEBEpwBCghtYXhfaG9sZBgKIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkJvqtQYawoMTG9uZ2VzdCBob2xkEj5BIHJlcXVlc3QgdGhhdCB3YWl0ZWQgc28gbG9uZyBhdCB0aGUgZG9vciBpcyBmb3J3YXJkZWQgYW55d2F5LhoHc2Vjb25kcyIHUm91dGluZygBMAE6BTMwMCBzEqoBCgltYXhfcXVldWUYCyABKA1CkQGq1BiMAQoNTG9uZ2VzdCBxdWV1ZRJdU28gbWFueSByZXF1ZXN0cyBtYXkgd2FpdCBhdCB0aGUgZG9vcjsgdGhlIG5leHQgb25lIGlzIGFuc3dlcmVkIDUwMyB3aXRoIGEgdGltZSB0byBjb21lIGJhY2suGghyZXF1ZXN0cyIHUm91dGluZygBMAE6BTEsMDI0SASIAQFCCwoJX2FmZmluaXR5QhIKEF9zcGlsbF90aHJlc2hvbGRCEQoPX2NsaWVudF9waW5uaW5nQhQKEl9tYXhfY29udmVyc2F0aW9uc0IMCgpfbWF4X3F1ZXVlIpUBCg5EZWNpc2lvbkNvdW50cxIOCgZwbGFjZWQYASABKAQSDgoGc3RpY2t5GAIgASgEEg8KB3NwaWxsZWQYAyABKAQSDwoHcmVob21lZBgEIAEoBBIVCg1jbGllbnRfcGlubmVkGAUgASgEEg8KB3Vua2V5ZWQYBiABKAQSDAoEc2lkZRgHIAEoBBILCgNvZmYYCCABKAQiyQIKDENvbnZlcnNhdGlvbhIKCgJpZBgBIAEoCRINCgVncm91cBgCIAEoCRISCgprZXlfc291cmNlGAMgASgJEhEKBGhvbWUYBCABKA1IAIgBARIbCg5jb250ZXh0X3Rva2VucxgFIAEoBEgBiAEBEhcKD3Jlc2lkZW50X3Rva2VucxgGIAEoBBIRCglpbl9mbGlnaHQYByABKA0SDQoFdHVybnMYCCABKAQSLwoLbGFzdF9hY3RpdmUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhAKCHN1YmFnZW50GAogASgIEhAKCGFkbWl0dGVkGAsgASgIEhsKDndvcmtpbmdfdG9rZW5zGAwgASgESAKIAQFCBwoFX2hvbWVCEQoPX2NvbnRleHRfdG9rZW5zQhEKD193b3JraW5nX3Rva2VucyKCAQoLSGVsZFJlcXVlc3QSFAoMY29udmVyc2F0aW9uGAEgASgJEg4KBnRva2VucxgCIAEoBBIrCgdhcnJpdmVkGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIQCghwb3NpdGlvbhgEIAEoDRIOCgZyZWFzb24YBSABKAkiugUKDlJvdXRpbmdSZXBsaWNhEg0KBWluZGV4GAEgASgNEigKBXN0YXRlGAIgASgOMhkubG13YXJkZW4udjEuUmVwbGljYVN0YXRlEhEKCWluX2ZsaWdodBgDIAEoDRIrCgZjb3VudHMYBCABKAsyGy5sbXdhcmRlbi52MS5EZWNpc2lvbkNvdW50cxIUCgdydW5uaW5nGAUgASgNSACIAQESFAoHd2FpdGluZxgGIAEoDUgBiAEBEhQKB2t2X3VzZWQYByABKAFIAogBARIcCg9wcmVmaXhfaGl0X3JhdGUYCCABKAFIA4gBARIcCg9jYXBhY2l0eV90b2tlbnMYCSABKARIBIgBARIXCg9yZXNpZGVudF90b2tlbnMYCiABKAQSGgoSbGl2ZV9jb252ZXJzYXRpb25zGAsgASgNEhMKC2xpdmVfdG9rZW5zGAwgASgEEh0KA2ZpdBgNIAEoDjIQLmxtd2FyZGVuLnYxLkZpdBIuCgttZXRyaWNzX2FnZRgOIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIwCg1jb252ZXJzYXRpb25zGA8gAygLMhkubG13YXJkZW4udjEuQ29udmVyc2F0aW9uEh4KFmNvbnZlcnNhdGlvbnNfbGVmdF9vdXQYECABKA0SDAoEaGVsZBgRIAEoDRIcChRhY3RpdmVfY29udmVyc2F0aW9ucxgSIAEoDRIVCg1hY3RpdmVfdG9rZW5zGBMgASgEEh4KFmFkbWl0dGVkX2NvbnZlcnNhdGlvbnMYFCABKA0SFwoPYWRtaXR0ZWRfdG9rZW5zGBUgASgEQgoKCF9ydW5uaW5nQgoKCF93YWl0aW5nQgoKCF9rdl91c2VkQhIKEF9wcmVmaXhfaGl0X3JhdGVCEgoQX2NhcGFjaXR5X3Rva2VucyLFBgoLUm91dGluZ0NhcmQSDQoFbW9kZWwYASABKAkSLgoIc2V0dGluZ3MYAiABKAsyHC5sbXdhcmRlbi52MS5Sb3V0aW5nU2V0dGluZ3MSEAoIcmV2aXNpb24YAyABKAQSEAoIYWZmaW5pdHkYBCABKAgSFwoPc3BpbGxfdGhyZXNob2xkGAUgASgNEhwKFHNwaWxsX3RocmVzaG9sZF9hdXRvGAYgASgIEhsKDnN0aWNreV9wZXJjZW50GAcgASgBSACIAQESEQoJaW5fZmxpZ2h0GAggASgNEgwKBGhlbGQYCSABKA0SLgoLb2xkZXN0X2hlbGQYCiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoFcXVldWUYCyADKAsyGC5sbXdhcmRlbi52MS5IZWxkUmVxdWVzdBIyCg5jb3VudGVyc19zaW5jZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoIcmVwbGljYXMYDSADKAsyGy5sbXdhcmRlbi52MS5Sb3V0aW5nUmVwbGljYRIrCgZjb3VudHMYDiABKAsyGy5sbXdhcmRlbi52MS5EZWNpc2lvbkNvdW50cxIaCg1zaGFyZWRfdG9rZW5zGA8gASgESAGIAQESHQoDZml0GBAgASgOMhAubG13YXJkZW4udjEuRml0EhUKCHJvb21fZm9yGBEgASgNSAKIAQESKQoJYWRtaXNzaW9uGBIgASgOMhYubG13YXJkZW4udjEuQWRtaXNzaW9uEhoKEmxpdmVfY29udmVyc2F0aW9ucxgTIAEoDRIqCgZsYXRlc3QYFCADKAsyGi5sbXdhcmRlbi52MS5SZXF1ZXN0UmVjb3JkEhwKFGFjdGl2ZV9jb252ZXJzYXRpb25zGBUgASgNEh4KFmFkbWl0dGVkX2NvbnZlcnNhdGlvbnMYFiABKA0SGQoRYWRtaXNzaW9uX21lc3NhZ2UYFyABKAkSJQoHbGVhcm5lZBgYIAEoCzIULmxtd2FyZGVuLnYxLkxlYXJuZWRCEQoPX3N0aWNreV9wZXJjZW50QhAKDl9zaGFyZWRfdG9rZW5zQgsKCV9yb29tX2ZvciJRCgdNZWFzdXJlEg0KBXZhbHVlGAEgASgBEg8KB3NhbXBsZXMYAiABKA0SJgoDYWdlGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIkMKDFNoYXJlZFByb21wdBIOCgZ0b2tlbnMYASABKAQSDwoHc2FtcGxlcxgCIAEoDRISCgpyZWZlcmVuY2VzGAMgASgNIt0DCgdMZWFybmVkEi0KD3Rva2Vuc19wZXJfYnl0ZRgBIAEoCzIULmxtd2FyZGVuLnYxLk1lYXN1cmUSKgoMcHJlZmlsbF9yYXRlGAIgASgLMhQubG13YXJkZW4udjEuTWVhc3VyZRIkCgZncm93dGgYAyABKAsyFC5sbXdhcmRlbi52MS5NZWFzdXJlEiQKBm91dHB1dBgEIAEoCzIULmxtd2FyZGVuLnYxLk1lYXN1cmUSJQoHc2VydmljZRgFIAEoCzIULmxtd2FyZGVuLnYxLk1lYXN1cmUSIQoDZ2FwGAYgASgLMhQubG13YXJkZW4udjEuTWVhc3VyZRIqCgdnYXBfcDk1GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBGVuZHMYCCABKA0SJwoEa2VlcBgJIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIoCgVzcGVsbBgKIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIpCgZsaW5nZXIYCyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKQoGc2hhcmVkGAwgAygLMhkubG13YXJkZW4udjEuU2hhcmVkUHJvbXB0IrcBCgpTY29yZVRlcm1zEg8KB3JlcGxpY2EYASABKA0SEQoJaW5fZmxpZ2h0GAIgASgNEhEKBGZpbGwYAyABKAFIAIgBARIaChJsaXZlX2NvbnZlcnNhdGlvbnMYBCABKA0SDQoFc2NvcmUYBSABKAESEAoIZWxpZ2libGUYBiABKAgSGgoNcHJpY2Vfc2Vjb25kcxgHIAEoAUgBiAEBQgcKBV9maWxsQhAKDl9wcmljZV9zZWNvbmRzIusFCg1SZXF1ZXN0UmVjb3JkEgoKAmlkGAEgASgJEisKB2Fycml2ZWQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBW1vZGVsGAMgASgJEhcKD3JlcXVlc3RlZF9tb2RlbBgEIAEoCRIMCgRwYXRoGAUgASgJEhQKB3JlcGxpY2EYBiABKA1IAIgBARIsCghkZWNpc2lvbhgHIAEoDjIaLmxtd2FyZGVuLnYxLkRlY2lzaW9uQ2xhc3MSEgoKa2V5X3NvdXJjZRgIIAEoCRIUCgxjb252ZXJzYXRpb24YCSABKAkSDAoEdHVybhgKIAEoBBIRCgRob21lGAsgASgNSAGIAQESDgoGc3RhdHVzGAwgASgNEg0KBWVycm9yGA0gASgJEicKBGhlbGQYDiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SLgoLZmlyc3RfdG9rZW4YDyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SKwoIZHVyYXRpb24YECABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SGgoNcHJvbXB0X3Rva2VucxgRIAEoBEgCiAEBEhoKDWNhY2hlZF90b2tlbnMYEiABKARIA4gBARIeChFjb21wbGV0aW9uX3Rva2VucxgTIAEoBEgEiAEBEiQKBG1pc3MYFCABKA4yFi5sbXdhcmRlbi52MS5NaXNzQ2F1c2USJgoFdGVybXMYFSADKAsyFy5sbXdhcmRlbi52MS5TY29yZVRlcm1zEhAKCGF0dGVtcHRzGBYgASgNEhAKCHN0cmVhbWVkGBcgASgIEg4KBnJlYXNvbhgYIAEoCRIOCgZjbGllbnQYGSABKAlCCgoIX3JlcGxpY2FCBwoFX2hvbWVCEAoOX3Byb21wdF90b2tlbnNCEAoOX2NhY2hlZF90b2tlbnNCFAoSX2NvbXBsZXRpb25fdG9rZW5zKoICCglTcGlsbFJ1bGUSGgoWU1BJTExfUlVMRV9VTlNQRUNJRklFRBAAEmoKEFNQSUxMX1JVTEVfQ09VTlQQARpUstQYUAoFY291bnQSR2xlYXZlIHdoZW4gdGhlIGhvbWUgaXMgYXQgdGhlIHRocmVzaG9sZCBhbmQgYW5vdGhlciBoYXMgZmV3ZXIgaW4gZmxpZ2h0Em0KEVNQSUxMX1JVTEVfUFJJQ0VEEAIaVrLUGFIKBnByaWNlZBJIbGVhdmUgb25seSB3aGVuIHRoZSB3YWl0IGF0IGhvbWUgY29zdHMgbW9yZSB0aGFuIGEgbmV3IHByZWZpbGwgZWxzZXdoZXJlKrkBCglBZG1pc3Npb24SGQoVQURNSVNTSU9OX1VOU1BFQ0lGSUVEEAASPQoOQURNSVNTSU9OX05PTkUQARopstQYJQoEbm9uZRIdZm9yd2FyZCBldmVyeSByZXF1ZXN0IGF0IG9uY2USUgoVQURNSVNTSU9OX1dPUktJTkdfU0VUEAIaN7LUGDMKC3dvcmtpbmcgc2V0EiRsZXQgaW4gb25seSB3aGF0IHRoZSBjYWNoZXMgY2FuIGhvbGQqvQMKD1BsYWNlbWVudFBvbGljeRIgChxQTEFDRU1FTlRfUE9MSUNZX1VOU1BFQ0lGSUVEEAASdgodUExBQ0VNRU5UX1BPTElDWV9MRUFTVF9MT0FERUQQARpTstQYTwoMbGVhc3QgbG9hZGVkEj9sb3dlc3Qgb2YgcmVxdWVzdHMgaW4gZmxpZ2h0LCBjYWNoZSBmaWxsIGFuZCBsaXZlIGNvbnZlcnNhdGlvbnMSXQoVUExBQ0VNRU5UX1BPTElDWV9IQVNIEAIaQrLUGD4KBGhhc2gSNnJlbmRlenZvdXMgaGFzaCBvZiB0aGUgY29udmVyc2F0aW9uIGtleSwgYmxpbmQgdG8gbG9hZBJfChxQTEFDRU1FTlRfUE9MSUNZX1JPVU5EX1JPQklOEAMaPbLUGDkKC3JvdW5kIHJvYmluEipvbmUgcmVwbGljYSBhZnRlciB0aGUgb3RoZXIsIGJsaW5kIHRvIGxvYWQSUAoXUExBQ0VNRU5UX1BPTElDWV9SQU5ET00QBBozstQYLwoGcmFuZG9tEiVhIHNlZWRlZCByYW5kb20gY2hvaWNlLCBibGluZCB0byBsb2FkKowCCg1EZWNpc2lvbkNsYXNzEh4KGkRFQ0lTSU9OX0NMQVNTX1VOU1BFQ0lGSUVEEAASGQoVREVDSVNJT05fQ0xBU1NfUExBQ0VEEAESGQoVREVDSVNJT05fQ0xBU1NfU1RJQ0tZEAISGgoWREVDSVNJT05fQ0xBU1NfU1BJTExFRBADEhoKFkRFQ0lTSU9OX0NMQVNTX1JFSE9NRUQQBBIgChxERUNJU0lPTl9DTEFTU19DTElFTlRfUElOTkVEEAUSGgoWREVDSVNJT05fQ0xBU1NfVU5LRVlFRBAGEhcKE0RFQ0lTSU9OX0NMQVNTX1NJREUQBxIWChJERUNJU0lPTl9DTEFTU19PRkYQCCrEAQoJTWlzc0NhdXNlEhoKFk1JU1NfQ0FVU0VfVU5TUEVDSUZJRUQQABISCg5NSVNTX0NBVVNFX05FVxABEhYKEk1JU1NfQ0FVU0VfRVZJQ1RFRBACEhYKEk1JU1NfQ0FVU0VfU1BJTExFRBADEhYKEk1JU1NfQ0FVU0VfUkVIT01FRBAEEh0KGU1JU1NfQ0FVU0VfUFJFRklYX0NIQU5HRUQQBRIgChxNSVNTX0NBVVNFX1JFUExJQ0FfUkVTVEFSVEVEEAYqRgoDRml0EhMKD0ZJVF9VTlNQRUNJRklFRBAAEgwKCEZJVF9GSVRTEAESDAoIRklUX0VER0UQAhIOCgpGSVRfVEhSQVNIEAMqhQIKDFJlcGxpY2FTdGF0ZRIdChlSRVBMSUNBX1NUQVRFX1VOU1BFQ0lGSUVEEAASGQoVUkVQTElDQV9TVEFURV9TVE9QUEVEEAESGgoWUkVQTElDQV9TVEFURV9TVEFSVElORxACEhcKE1JFUExJQ0FfU1RBVEVfUkVBRFkQAxIaChZSRVBMSUNBX1NUQVRFX0RSQUlOSU5HEAQSGgoWUkVQTElDQV9TVEFURV9TVE9QUElORxAFEhkKFVJFUExJQ0FfU1RBVEVfQkFDS09GRhAGEhgKFFJFUExJQ0FfU1RBVEVfRkFJTEVEEAcSGQoVUkVQTElDQV9TVEFURV9TVVNQRUNUEAhCpQEKD2NvbS5sbXdhcmRlbi52MUIMUm91dGluZ1Byb3RvUAFaN2dpdGh1Yi5jb20vbG13YXJkZW4vbG13YXJkZW4vZ2VuL2xtd2FyZGVuL3YxO2xtd2FyZGVudjGiAgNMWFiqAgtMbXdhcmRlbi5WMcoCC0xtd2FyZGVuXFYx4gIXTG13YXJkZW5cVjFcR1BCTWV0YWRhdGHqAgxMbXdhcmRlbjo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_lmwarden_v1_face]);
 
 /**
  * Routing settings of a model. All of them change live.
@@ -44,7 +44,8 @@ export type RoutingSettings = Message<"lmwarden.v1.RoutingSettings"> & {
   spill: SpillRule;
 
   /**
-   * What may be let in at once. Unspecified means the product's default for the model.
+   * What may be let in at once. Unspecified means working set, which holds nobody before
+   * every replica has told its capacity.
    *
    * @generated from field: lmwarden.v1.Admission admission = 4;
    */
@@ -259,6 +260,14 @@ export type Conversation = Message<"lmwarden.v1.Conversation"> & {
    * @generated from field: bool admitted = 11;
    */
   admitted: boolean;
+
+  /**
+   * Tokens that it takes of its home's cache, without the shared prompt; absent when it
+   * is not of the working set, because it waits at the door or has not come back.
+   *
+   * @generated from field: optional uint64 working_tokens = 12;
+   */
+  workingTokens?: bigint | undefined;
 };
 
 /**
@@ -410,7 +419,7 @@ export type RoutingReplica = Message<"lmwarden.v1.RoutingReplica"> & {
   liveTokens: bigint;
 
   /**
-   * How well they fit.
+   * How well the working set fits.
    *
    * @generated from field: lmwarden.v1.Fit fit = 13;
    */
@@ -424,14 +433,14 @@ export type RoutingReplica = Message<"lmwarden.v1.RoutingReplica"> & {
   metricsAge?: Duration | undefined;
 
   /**
-   * Live conversations at home here, longest context first; at most 64.
+   * Conversations of the working set, longest first; at most 64.
    *
    * @generated from field: repeated lmwarden.v1.Conversation conversations = 15;
    */
   conversations: Conversation[];
 
   /**
-   * How many live conversations are left out of the list.
+   * How many of them are left out of the list.
    *
    * @generated from field: uint32 conversations_left_out = 16;
    */
@@ -443,6 +452,34 @@ export type RoutingReplica = Message<"lmwarden.v1.RoutingReplica"> & {
    * @generated from field: uint32 held = 17;
    */
   held: number;
+
+  /**
+   * Conversations of the working set.
+   *
+   * @generated from field: uint32 active_conversations = 18;
+   */
+  activeConversations: number;
+
+  /**
+   * Tokens of the working set, with the shared prompt counted once.
+   *
+   * @generated from field: uint64 active_tokens = 19;
+   */
+  activeTokens: bigint;
+
+  /**
+   * Conversations for which admission keeps a place here.
+   *
+   * @generated from field: uint32 admitted_conversations = 20;
+   */
+  admittedConversations: number;
+
+  /**
+   * Tokens that their places take, with the shared prompt counted once.
+   *
+   * @generated from field: uint64 admitted_tokens = 21;
+   */
+  admittedTokens: bigint;
 };
 
 /**
@@ -564,7 +601,7 @@ export type RoutingCard = Message<"lmwarden.v1.RoutingCard"> & {
   sharedTokens?: bigint | undefined;
 
   /**
-   * Fit of the whole model.
+   * Fit of the whole model's working set.
    *
    * @generated from field: lmwarden.v1.Fit fit = 16;
    */
@@ -597,6 +634,35 @@ export type RoutingCard = Message<"lmwarden.v1.RoutingCard"> & {
    * @generated from field: repeated lmwarden.v1.RequestRecord latest = 20;
    */
   latest: RequestRecord[];
+
+  /**
+   * Conversations of the working sets of all replicas.
+   *
+   * @generated from field: uint32 active_conversations = 21;
+   */
+  activeConversations: number;
+
+  /**
+   * Conversations for which admission keeps a place.
+   *
+   * @generated from field: uint32 admitted_conversations = 22;
+   */
+  admittedConversations: number;
+
+  /**
+   * Why admission holds nobody though it is meant to, in one sentence; empty when it
+   * works, and when it is off.
+   *
+   * @generated from field: string admission_message = 23;
+   */
+  admissionMessage: string;
+
+  /**
+   * What the router has learned of this model's engines and clients.
+   *
+   * @generated from field: lmwarden.v1.Learned learned = 24;
+   */
+  learned?: Learned | undefined;
 };
 
 /**
@@ -605,6 +671,178 @@ export type RoutingCard = Message<"lmwarden.v1.RoutingCard"> & {
  */
 export const RoutingCardSchema: GenMessage<RoutingCard> = /*@__PURE__*/
   messageDesc(file_lmwarden_v1_routing, 5);
+
+/**
+ * A learned figure with what it rests on.
+ *
+ * @generated from message lmwarden.v1.Measure
+ */
+export type Measure = Message<"lmwarden.v1.Measure"> & {
+  /**
+   * The figure, in the unit that its field states.
+   *
+   * @generated from field: double value = 1;
+   */
+  value: number;
+
+  /**
+   * How many samples it rests on; 0 when it is a guess.
+   *
+   * @generated from field: uint32 samples = 2;
+   */
+  samples: number;
+
+  /**
+   * Age of the latest sample; absent without any.
+   *
+   * @generated from field: google.protobuf.Duration age = 3;
+   */
+  age?: Duration | undefined;
+};
+
+/**
+ * Describes the message lmwarden.v1.Measure.
+ * Use `create(MeasureSchema)` to create a new message.
+ */
+export const MeasureSchema: GenMessage<Measure> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing, 6);
+
+/**
+ * A prompt that conversations have in common: system text and tools.
+ *
+ * @generated from message lmwarden.v1.SharedPrompt
+ */
+export type SharedPrompt = Message<"lmwarden.v1.SharedPrompt"> & {
+  /**
+   * Its size: the median of the tokens that first turns found in a cache.
+   *
+   * @generated from field: uint64 tokens = 1;
+   */
+  tokens: bigint;
+
+  /**
+   * First turns that it was learned from, at most 8.
+   *
+   * @generated from field: uint32 samples = 2;
+   */
+  samples: number;
+
+  /**
+   * Conversations and cached prompts that begin with it.
+   *
+   * @generated from field: uint32 references = 3;
+   */
+  references: number;
+};
+
+/**
+ * Describes the message lmwarden.v1.SharedPrompt.
+ * Use `create(SharedPromptSchema)` to create a new message.
+ */
+export const SharedPromptSchema: GenMessage<SharedPrompt> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing, 7);
+
+/**
+ * What a model's router has learned from its engines and clients. Capacities, resident
+ * tokens and the age of the engines' figures are on the rows of the replicas.
+ *
+ * @generated from message lmwarden.v1.Learned
+ */
+export type Learned = Message<"lmwarden.v1.Learned"> & {
+  /**
+   * Prompt tokens per byte of a request's prompt; a guess of 0.25 at first.
+   *
+   * @generated from field: lmwarden.v1.Measure tokens_per_byte = 1;
+   */
+  tokensPerByte?: Measure | undefined;
+
+  /**
+   * Prompt tokens computed per second, from prompts of more than one step; absent
+   * before the first.
+   *
+   * @generated from field: lmwarden.v1.Measure prefill_rate = 2;
+   */
+  prefillRate?: Measure | undefined;
+
+  /**
+   * Tokens that a prompt grows from turn to turn.
+   *
+   * @generated from field: lmwarden.v1.Measure growth = 3;
+   */
+  growth?: Measure | undefined;
+
+  /**
+   * Tokens of an answer.
+   *
+   * @generated from field: lmwarden.v1.Measure output = 4;
+   */
+  output?: Measure | undefined;
+
+  /**
+   * Seconds from dispatch to the end of an answer.
+   *
+   * @generated from field: lmwarden.v1.Measure service = 5;
+   */
+  service?: Measure | undefined;
+
+  /**
+   * Median of the last gaps between turns, in seconds; at most 200 are remembered.
+   *
+   * @generated from field: lmwarden.v1.Measure gap = 6;
+   */
+  gap?: Measure | undefined;
+
+  /**
+   * 95th percentile of the same gaps; absent without any.
+   *
+   * @generated from field: google.protobuf.Duration gap_p95 = 7;
+   */
+  gapP95?: Duration | undefined;
+
+  /**
+   * Conversations that did not come back, since the oldest of the gaps.
+   *
+   * @generated from field: uint32 ends = 8;
+   */
+  ends: number;
+
+  /**
+   * Idle time for which a place is kept while others wait; 0 means that a place lasts
+   * one turn. Absent while admission is off.
+   *
+   * @generated from field: google.protobuf.Duration keep = 9;
+   */
+  keep?: Duration | undefined;
+
+  /**
+   * Residence before a place may be taken for one that waits. Absent while admission
+   * is off.
+   *
+   * @generated from field: google.protobuf.Duration spell = 10;
+   */
+  spell?: Duration | undefined;
+
+  /**
+   * Idle time for which a conversation is of the working set.
+   *
+   * @generated from field: google.protobuf.Duration linger = 11;
+   */
+  linger?: Duration | undefined;
+
+  /**
+   * Shared prompts, most used first; at most 8.
+   *
+   * @generated from field: repeated lmwarden.v1.SharedPrompt shared = 12;
+   */
+  shared: SharedPrompt[];
+};
+
+/**
+ * Describes the message lmwarden.v1.Learned.
+ * Use `create(LearnedSchema)` to create a new message.
+ */
+export const LearnedSchema: GenMessage<Learned> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing, 8);
 
 /**
  * Terms of the placement score of one replica: in flight + 8 x fill + live conversations.
@@ -667,7 +905,7 @@ export type ScoreTerms = Message<"lmwarden.v1.ScoreTerms"> & {
  * Use `create(ScoreTermsSchema)` to create a new message.
  */
 export const ScoreTermsSchema: GenMessage<ScoreTerms> = /*@__PURE__*/
-  messageDesc(file_lmwarden_v1_routing, 6);
+  messageDesc(file_lmwarden_v1_routing, 9);
 
 /**
  * One request as the history keeps it. It never holds content.
@@ -856,7 +1094,7 @@ export type RequestRecord = Message<"lmwarden.v1.RequestRecord"> & {
  * Use `create(RequestRecordSchema)` to create a new message.
  */
 export const RequestRecordSchema: GenMessage<RequestRecord> = /*@__PURE__*/
-  messageDesc(file_lmwarden_v1_routing, 7);
+  messageDesc(file_lmwarden_v1_routing, 10);
 
 /**
  * How a request chooses whether to leave its home replica.
@@ -899,7 +1137,7 @@ export const SpillRuleSchema: GenEnum<SpillRule> = /*@__PURE__*/
  */
 export enum Admission {
   /**
-   * The product's default for the model.
+   * The default: working set.
    *
    * @generated from enum value: ADMISSION_UNSPECIFIED = 0;
    */
@@ -1113,7 +1351,8 @@ export const MissCauseSchema: GenEnum<MissCause> = /*@__PURE__*/
   enumDesc(file_lmwarden_v1_routing, 4);
 
 /**
- * How well the live conversations fit a cache.
+ * How well the working set fits a cache: the conversations with a turn in flight and
+ * those that are idle for no longer than their clients take to come back.
  *
  * @generated from enum lmwarden.v1.Fit
  */
@@ -1140,7 +1379,7 @@ export enum Fit {
   EDGE = 2,
 
   /**
-   * More is live than the cache holds; conversations evict each other.
+   * More comes back than the cache holds; conversations evict each other.
    *
    * @generated from enum value: FIT_THRASH = 3;
    */

@@ -468,7 +468,8 @@ export type WatchRequest = Message<"lmwarden.v1.WatchRequest"> & {
   maxBuckets: number;
 
   /**
-   * Span of the throughput in seconds; 0 means 3,600.
+   * Span of the throughput in seconds; 0 means 3,600, and less while the daemon is
+   * younger than that.
    *
    * @generated from field: uint32 span_seconds = 7;
    */
