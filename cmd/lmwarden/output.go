@@ -20,10 +20,10 @@ const (
 )
 
 // checkOutput refuses a form that does not exist. The verbs with forms of their own
-// (bench) check again.
+// (bench, simulate) check again.
 func (a *app) checkOutput() error {
 	switch a.output {
-	case outputTable, outputWide, outputJSON, outputYAML, outputCSV:
+	case outputTable, outputWide, outputJSON, outputYAML, outputCSV, outputHTML:
 		return nil
 	}
 	return usageErrorf("--output %q does not exist; choose table, wide, json or yaml", a.output)

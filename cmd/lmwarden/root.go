@@ -79,7 +79,7 @@ func (a *app) newRoot() *cobra.Command {
 		&cobra.Group{ID: groupDaemon, Title: "Run:"},
 		&cobra.Group{ID: groupClient, Title: "Ask and change a running daemon:"},
 	)
-	inGroup(root, groupDaemon, a.serveCommand(), a.demoCommand(), a.benchCommand(), a.configCommand())
+	inGroup(root, groupDaemon, a.serveCommand(), a.demoCommand(), a.benchCommand(), a.simulateCommand(), a.configCommand())
 	inGroup(root, groupClient,
 		a.modelCommand(), a.replicaCommand(), a.routingCommand(), a.conversationCommand(),
 		a.gpuCommand(), a.statsCommand(), a.requestCommand(), a.eventsCommand(),

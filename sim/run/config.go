@@ -67,6 +67,15 @@ func (c Config) Capacity() (int, error) {
 	return p.Capacity(utilization, 1, 1), nil
 }
 
+// Validate returns an error that says why the configuration cannot be, or nil.
+func (c Config) Validate() error {
+	b, err := c.build()
+	if err == nil {
+		_, err = engine.New(b.engine)
+	}
+	return err
+}
+
 // build checks the configuration and sizes the engines.
 func (c Config) build() (box, error) {
 	preset, err := c.preset()
@@ -113,6 +122,9 @@ func (c Config) validate() error {
 	}
 	if c.Trace == nil {
 		errs = append(errs, c.Load.Validate())
+	}
+	for _, d := range c.Deaths {
+		errs = append(errs, d.validate(c.Replicas))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"maps"
@@ -30,22 +31,26 @@ type planned struct {
 	act func(now time.Duration)
 }
 
+// validate returns an error when the death cannot be on a box of so many replicas.
+func (d Death) validate(replicas int) error {
+	if d.Replica < 0 || d.Replica >= replicas {
+		return fmt.Errorf("replica %d is to die, but there are only %d, counted from 0", d.Replica, replicas)
+	}
+	if d.Back != 0 && d.Back <= d.At {
+		return fmt.Errorf("replica %d is to be back at %s, which is not after its death at %s", d.Replica, d.Back, d.At)
+	}
+	return nil
+}
+
 // planDeaths puts deaths and returns into the order of their times.
-func (w *world) planDeaths(deaths []Death) error {
+func (w *world) planDeaths(deaths []Death) {
 	for _, d := range deaths {
-		if d.Replica < 0 || d.Replica >= len(w.engines) {
-			return fmt.Errorf("replica %d is to die, but there are only %d, counted from 0", d.Replica, len(w.engines))
-		}
-		if d.Back != 0 && d.Back <= d.At {
-			return fmt.Errorf("replica %d is to be back at %s, which is not after its death at %s", d.Replica, d.Back, d.At)
-		}
 		w.plan = append(w.plan, planned{d.At, func(now time.Duration) { w.die(d.Replica, now) }})
 		if d.Back != 0 {
 			w.plan = append(w.plan, planned{d.Back, func(now time.Duration) { w.revive(d.Replica, now) }})
 		}
 	}
-	slices.SortStableFunc(w.plan, func(a, b planned) int { return int(a.at - b.at) })
-	return nil
+	slices.SortStableFunc(w.plan, func(a, b planned) int { return cmp.Compare(a.at, b.at) })
 }
 
 // followPlan does what is planned next.

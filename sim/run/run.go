@@ -133,9 +133,7 @@ func newWorld(cfg Config) (*world, error) {
 	}
 	w.core.SetReplicas(clock(0), w.replicas)
 	w.plan = append(w.plan, planned{cfg.Warmup, func(time.Duration) { w.meter.before = w.counters() }})
-	if err := w.planDeaths(cfg.Deaths); err != nil {
-		return nil, err
-	}
+	w.planDeaths(cfg.Deaths)
 	w.meter = newMeter(cfg, w.slots())
 	w.start()
 	return w, nil

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Ledger keeps the finished runs of a series. With a path it writes them to a file
+// after each one, and finds them there when the series is begun again.
+type Ledger struct {
+	path string
+	file ledgerFile
+}
+
+// ledgerFile is the form of the file.
+type ledgerFile struct {
+	Settings json.RawMessage `json:"settings"`
+	Runs     []Run           `json:"runs"`
+}
+
+// OpenLedger opens the ledger of a series with these settings; an empty path keeps it
+// in memory only. A file with other settings is refused: its runs do not belong to
+// this series.
+func OpenLedger(path string, settings any) (*Ledger, error) {
+	mine, err := json.Marshal(settings)
+	if err != nil {
+		return nil, fmt.Errorf("write the settings of the series: %w", err)
+	}
+	l := &Ledger{path: path, file: ledgerFile{Settings: mine}}
+	if path == "" {
+		return l, nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, l.save()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the series cannot be resumed: %w", err)
+	}
+	var found ledgerFile
+	if err := json.Unmarshal(data, &found); err != nil {
+		return nil, fmt.Errorf("%s is not the file of a series (%w); name another file", path, err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, found.Settings); err != nil || !bytes.Equal(compact.Bytes(), mine) {
+		return nil, fmt.Errorf("%s belongs to a series with other settings; give the same flags as before, or another file", path)
+	}
+	l.file.Runs = found.Runs
+	return l, nil
+}
+
+// Find returns a run that is in the ledger already. Partial ones do not count.
+func (l *Ledger) Find(arm string, sessions, round int) (Run, bool) {
+	for _, r := range l.file.Runs {
+		if r.Arm == arm && r.Sessions == sessions && r.Round == round {
+			return r, true
+		}
+	}
+	return Run{}, false
+}
+
+// Add keeps a run. A partial one is not kept: the series will repeat it.
+func (l *Ledger) Add(r Run) error {
+	if r.Partial {
+		return nil
+	}
+	l.file.Runs = append(l.file.Runs, r)
+	if l.path == "" {
+		return nil
+	}
+	return l.save()
+}
+
+// Runs returns what the ledger holds, in the order in which it came.
+func (l *Ledger) Runs() []Run { return l.file.Runs }
+
+// save replaces the file as a whole, so that an interrupted write loses nothing.
+func (l *Ledger) save() error {
+	data, err := json.MarshalIndent(l.file, "", "  ")
+	if err != nil {
+		return fmt.Errorf("keep the series: %w", err)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(l.path), filepath.Base(l.path)+".*")
+	if err != nil {
+		return fmt.Errorf("keep the series: %w", err)
+	}
+	_, err = temp.Write(append(data, '\n'))
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), l.path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("keep the series: %w", err), os.Remove(temp.Name()))
+	}
+	return nil
+}
