@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/lmwarden/lmwarden/tests/harness"
 )
@@ -29,9 +28,10 @@ type demoReport struct {
 // demo runs a headless demo and returns its report. Nothing may be left of it.
 func demo(t *testing.T, args ...string) demoReport {
 	t.Helper()
-	mark := t.Name() + time.Now().Format(time.RFC3339Nano)
+	// Engines inherit TMPDIR, so a folder of the test's own tells its processes.
+	mark := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), harness.Binary(t), append([]string{"demo", "-o", "json"}, args...)...)
-	cmd.Env = append(os.Environ(), "LMWARDEN_TEST_MARK="+mark)
+	cmd.Env = append(os.Environ(), "TMPDIR="+mark)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -45,7 +45,7 @@ func demo(t *testing.T, args ...string) demoReport {
 	if decoder.More() {
 		t.Error("demo printed more than one object")
 	}
-	if left := harness.Processes("LMWARDEN_TEST_MARK", mark); len(left) > 0 {
+	if left := harness.Processes("TMPDIR", mark); len(left) > 0 {
 		t.Errorf("the demo left processes: %v", left)
 	}
 	if report.Requests == nil || report.Errors == nil || report.HitPercent == nil || report.TTFBP50Seconds == nil || report.Affinity == nil || len(report.Replicas) != 4 {
