@@ -29,7 +29,8 @@ type chart struct {
 	decimals int
 	sessions []int
 	log      bool
-	top      float64 // 0 takes it from the values
+	top      float64 // of the scale; 0 takes it from the values
+	arms     int     // in all, so that their marks stand beside each other
 	lines    []line
 }
 
@@ -66,7 +67,9 @@ func (c chart) newScale() scale {
 	if c.log {
 		return logScale(low, high)
 	}
-	high = max(high, c.top)
+	if c.top > 0 {
+		high = c.top
+	}
 	step := math.Pow(10, math.Floor(math.Log10(high)))
 	for _, part := range []float64{0.1, 0.2, 0.25, 0.5, 1} {
 		if high/(step*part) <= 6 {
@@ -127,6 +130,14 @@ func (c chart) x(i int) float64 {
 	return chartLeft + room*(float64(i)+0.5)/float64(len(c.sessions))
 }
 
+// beside is how far the marks of two arms stand apart, so that equal ones are seen.
+const beside = 5.0
+
+// xOf returns the place of an arm at the i-th number of sessions.
+func (c chart) xOf(arm, i int) float64 {
+	return c.x(i) + beside*(float64(arm)-float64(c.arms-1)/2)
+}
+
 // svg draws the chart. Only its own words come from outside, and they are escaped.
 func (c chart) svg() template.HTML {
 	s := c.newScale()
@@ -153,7 +164,7 @@ func (c chart) drawLine(b *strings.Builder, s scale, l line) {
 	if len(l.points) > 1 {
 		var at []string
 		for _, p := range l.points {
-			at = append(at, fmt.Sprintf("%.1f,%.1f", c.x(p.x), s.y(p.value)))
+			at = append(at, fmt.Sprintf("%.1f,%.1f", c.xOf(l.arm, p.x), s.y(p.value)))
 		}
 		dash := ""
 		if l.dashed {
@@ -163,13 +174,13 @@ func (c chart) drawLine(b *strings.Builder, s scale, l line) {
 	}
 	for _, p := range l.points {
 		if p.half > 0 {
-			fmt.Fprintf(b, `<line class="half" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, c.x(p.x), c.x(p.x), s.y(p.value-p.half), s.y(p.value+p.half))
+			fmt.Fprintf(b, `<line class="half" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, c.xOf(l.arm, p.x), c.xOf(l.arm, p.x), s.y(p.value-p.half), s.y(p.value+p.half))
 		}
 		text := fmt.Sprintf("%s, %d sessions: %s %s", l.name, c.sessions[p.x], Number(p.value, c.decimals), c.unit)
 		if p.half > 0 {
 			text += " ± " + Number(p.half, c.decimals)
 		}
-		fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">%s<title>%s</title></g>`, c.x(p.x), s.y(p.value), mark(l.arm, l.dashed), html.EscapeString(text))
+		fmt.Fprintf(b, `<g transform="translate(%.1f %.1f)">%s<title>%s</title></g>`, c.xOf(l.arm, p.x), s.y(p.value), mark(l.arm, l.dashed), html.EscapeString(text))
 	}
 	b.WriteString(`</g>`)
 }
@@ -201,7 +212,7 @@ func mark(arm int, hollow bool) string {
 // tick prints a value of a scale as short as it can be.
 func tick(v float64) string {
 	switch {
-	case v >= 10_000:
+	case v >= 1000:
 		return strings.TrimSuffix(Number(v/1000, 1), ".0") + "k"
 	case v >= 1:
 		return strings.TrimSuffix(Number(v, 1), ".0")

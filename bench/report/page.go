@@ -105,7 +105,7 @@ func axes(rows []Row) (names []string, sessions []int) {
 // figures draws the charts.
 func figures(p Page, rows []Row, names []string, sessions []int) []figure {
 	trace := func(c chart, title, about string, dashes bool, keys ...string) figure {
-		c.label, c.sessions = title, sessions
+		c.label, c.sessions, c.arms = title, sessions, len(names)
 		for i, k := range keys {
 			for arm, name := range names {
 				c.lines = append(c.lines, lineOf(rows, arm, name, sessions, column(k), i > 0))
