@@ -32,6 +32,7 @@ type body struct {
 	MaxOutputTokens     *int `json:"max_output_tokens"`
 	MinTokens           int  `json:"min_tokens"`
 	IgnoreEOS           bool `json:"ignore_eos"`
+	ReturnIDs           bool `json:"return_token_ids"`
 
 	Instructions  string          `json:"instructions"`
 	ToolChoice    json.RawMessage `json:"tool_choice"`
@@ -77,6 +78,8 @@ type call struct {
 	includeUsage bool
 	eachUsage    bool
 	details      bool // cached tokens are reported
+	returnIDs    bool // token ids are part of the answer
+	told         int  // output tokens whose ids a stream has had
 	instructions string
 	answer       answer
 	request      engine.Request
@@ -86,14 +89,22 @@ type call struct {
 	cacheable    int    // prompt tokens in blocks that can be found again
 }
 
+// known refuses a model that this server does not have.
+func (s *server) known(model string) error {
+	if s.serves(model) {
+		return nil
+	}
+	return &apiError{
+		http.StatusNotFound, "NotFoundError",
+		fmt.Sprintf("The model `%s` does not exist. Valid aliases: %s.", model, strings.Join(s.opt.served, ", ")), "model",
+	}
+}
+
 // newCall checks what is common to all APIs. field is the name of the one that
 // limits the output; fallback the limit when none is given, 0 for as much as fits.
 func (s *server) newCall(b body, prompt []uint32, limit *int, fallback int, field string) (*call, error) {
-	if !s.serves(b.Model) {
-		return nil, &apiError{
-			http.StatusNotFound, "NotFoundError",
-			fmt.Sprintf("The model `%s` does not exist. Valid aliases: %s.", b.Model, strings.Join(s.opt.served, ", ")), "model",
-		}
+	if err := s.known(b.Model); err != nil {
+		return nil, err
 	}
 	if choice := string(b.ToolChoice); hasTools(b.Tools) && !s.opt.tools && choice != `"none"` {
 		return nil, badRequest("", `"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`)
@@ -128,6 +139,7 @@ func (s *server) newCall(b body, prompt []uint32, limit *int, fallback int, fiel
 		maxTokens:    maxTokens,
 		stream:       b.Stream,
 		details:      s.opt.promptDetails,
+		returnIDs:    b.ReturnIDs,
 		instructions: b.Instructions,
 		fingerprint:  "vllm-" + version + "-" + s.fingerprint,
 		includeUsage: s.opt.forceUsage,

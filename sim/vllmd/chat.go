@@ -41,16 +41,20 @@ func (c *call) wholeUsage(withCreated bool) openAIUsage {
 // createdCache is the number of prompt tokens that this call put into the cache.
 func (c *call) createdCache() int { return max(0, c.cacheable-c.cached) }
 
-// streamUsage is the usage in a stream after n tokens; only the last has details.
-func (c *call) streamUsage(n int, last, withCreated bool) string {
+// streamUsage is the usage in a stream after n tokens; only the last has the cache's
+// details. The chat API has some keys more than the completions API.
+func (c *call) streamUsage(n int, last, chat bool) string {
 	p := c.request.Prompt
 	u := fmt.Sprintf(`{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d`, p, p+n, n)
 	if last && c.details {
 		u += fmt.Sprintf(`,"prompt_tokens_details":{"cached_tokens":%d`, c.cached)
-		if withCreated {
+		if chat {
 			u += fmt.Sprintf(`,"created_cache_tokens":%d`, c.createdCache())
 		}
 		u += "}"
+	}
+	if !last && chat {
+		u += `,"completion_tokens_details":null`
 	}
 	return u + "}"
 }
@@ -61,6 +65,32 @@ func (c *call) finish() string {
 		return "stop"
 	}
 	return "length"
+}
+
+// promptIDs and outputIDs are the tokens of the call when its client wants them, else
+// nil, which encodes as null.
+func (c *call) promptIDs() []uint32 {
+	if !c.returnIDs {
+		return nil
+	}
+	return c.prompt
+}
+
+func (c *call) outputIDs() []uint32 {
+	if !c.returnIDs {
+		return nil
+	}
+	return c.answer.ids
+}
+
+// tokenIDs are the tokens of a stream since the last call, up to the n-th, as JSON.
+func (c *call) tokenIDs(n int) string {
+	if !c.returnIDs {
+		return "null"
+	}
+	ids := c.answer.ids[c.told:n]
+	c.told = n
+	return string(mustJSON(ids))
 }
 
 // text is the whole answer.
@@ -108,7 +138,7 @@ func (chatFormat) whole(c *call) []byte {
 		Logprobs      nullable `json:"logprobs"`
 		FinishReason  string   `json:"finish_reason"`
 		StopReason    nullable `json:"stop_reason"`
-		TokenIDs      nullable `json:"token_ids"`
+		TokenIDs      []uint32 `json:"token_ids"`
 		RoutedExperts nullable `json:"routed_experts"`
 	}
 	return mustJSON(struct {
@@ -121,7 +151,7 @@ func (chatFormat) whole(c *call) []byte {
 		Fingerprint    string      `json:"system_fingerprint"`
 		Usage          openAIUsage `json:"usage"`
 		PromptLogprobs nullable    `json:"prompt_logprobs"`
-		PromptTokenIDs nullable    `json:"prompt_token_ids"`
+		PromptTokenIDs []uint32    `json:"prompt_token_ids"`
 		PromptText     nullable    `json:"prompt_text"`
 		KVTransfer     nullable    `json:"kv_transfer_params"`
 		ECTransfer     nullable    `json:"ec_transfer_params"`
@@ -130,9 +160,9 @@ func (chatFormat) whole(c *call) []byte {
 		ID: "chatcmpl-" + c.id, Object: "chat.completion", Created: c.created, Model: c.model,
 		Choices: []choice{{
 			Message:      reply{Role: "assistant", Content: c.text()},
-			FinishReason: c.finish(),
+			FinishReason: c.finish(), TokenIDs: c.outputIDs(),
 		}},
-		Fingerprint: c.fingerprint, Usage: c.wholeUsage(true),
+		Fingerprint: c.fingerprint, Usage: c.wholeUsage(true), PromptTokenIDs: c.promptIDs(),
 	})
 }
 
@@ -152,22 +182,22 @@ func (c *call) chunk(prefix, object string) []byte {
 }
 
 // closeChunk ends a frame that carries tokens.
-func (c *call) closeChunk(b []byte, n int, last bool) []byte {
+func (c *call) closeChunk(b []byte, n int, last, chat bool) []byte {
 	if last && !c.includeUsage {
 		b = append(b, `,"system_fingerprint":"`+c.fingerprint+`"`...)
 	}
 	if c.eachUsage {
-		b = append(b, `,"usage":`+c.streamUsage(n, false, false)...)
+		b = append(b, `,"usage":`+c.streamUsage(n, false, chat)...)
 	}
 	return append(b, "}\n\n"...)
 }
 
 // endChunks are the last frames: usage when it was asked for, and the end mark.
-func (c *call) endChunks(prefix, object string, withCreated bool) []byte {
+func (c *call) endChunks(prefix, object string, chat bool) []byte {
 	var b []byte
 	if c.includeUsage {
 		b = c.chunk(prefix, object)
-		b = append(b, `],"usage":`+c.streamUsage(c.request.Output, true, withCreated)...)
+		b = append(b, `],"usage":`+c.streamUsage(c.request.Output, true, chat)...)
 		b = append(b, `,"system_fingerprint":"`+c.fingerprint+"\"}\n\n"...)
 	}
 	return append(b, "data: [DONE]\n\n"...)
@@ -177,9 +207,11 @@ const chatChunk = "chat.completion.chunk"
 
 func (chatFormat) open(c *call) []byte {
 	b := c.chunk("chatcmpl-", chatChunk)
-	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null`...)
+	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":`...)
+	b = append(b, mustJSON(c.promptIDs())...)
+	b = append(b, `,"prompt_text":null`...)
 	if c.eachUsage {
-		b = append(b, `,"usage":`+c.streamUsage(0, false, false)...)
+		b = append(b, `,"usage":`+c.streamUsage(0, false, true)...)
 	}
 	return append(b, "}\n\n"...)
 }
@@ -190,11 +222,12 @@ func (chatFormat) token(c *call, text string, n int, last bool) []byte {
 	b = quote(b, text)
 	b = append(b, `},"logprobs":null,"finish_reason":`...)
 	if last {
-		b = append(b, `"`+c.finish()+`","stop_reason":null,"token_ids":null}]`...)
+		b = append(b, `"`+c.finish()+`","stop_reason":null`...)
 	} else {
-		b = append(b, `null,"token_ids":null}]`...)
+		b = append(b, `null`...)
 	}
-	return c.closeChunk(b, n, last)
+	b = append(b, `,"token_ids":`+c.tokenIDs(n)+"}]"...)
+	return c.closeChunk(b, n, last, true)
 }
 
 func (chatFormat) end(c *call) []byte { return c.endChunks("chatcmpl-", chatChunk, true) }

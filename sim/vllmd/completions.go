@@ -14,9 +14,14 @@ type completionsFormat struct{ chatFormat }
 
 func (s *server) completions(w http.ResponseWriter, r *http.Request) {
 	f := completionsFormat{}
-	b, err := readBody(r, "prompt")
+	b, err := readBody(r)
 	if err != nil {
 		refuseCall(w, f, err)
+		return
+	}
+	if b.Prompt == nil || string(b.Prompt) == "null" {
+		// The body may do without it: embeddings could stand in its place.
+		refuseCall(w, f, badRequest("prompt", "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"))
 		return
 	}
 	prompt, err := readPrompt(b.Prompt)
@@ -65,9 +70,9 @@ func (completionsFormat) whole(c *call) []byte {
 		Logprobs       nullable `json:"logprobs"`
 		FinishReason   string   `json:"finish_reason"`
 		StopReason     nullable `json:"stop_reason"`
-		TokenIDs       nullable `json:"token_ids"`
+		TokenIDs       []uint32 `json:"token_ids"`
 		PromptLogprobs nullable `json:"prompt_logprobs"`
-		PromptTokenIDs nullable `json:"prompt_token_ids"`
+		PromptTokenIDs []uint32 `json:"prompt_token_ids"`
 		RoutedExperts  nullable `json:"routed_experts"`
 	}
 	return mustJSON(struct {
@@ -84,7 +89,9 @@ func (completionsFormat) whole(c *call) []byte {
 		Metrics     nullable    `json:"metrics"`
 	}{
 		ID: "cmpl-" + c.id, Object: "text_completion", Created: c.created, Model: c.model,
-		Choices:     []choice{{Text: c.text(), FinishReason: c.finish()}},
+		Choices: []choice{{
+			Text: c.text(), FinishReason: c.finish(), TokenIDs: c.outputIDs(), PromptTokenIDs: c.promptIDs(),
+		}},
 		Fingerprint: c.fingerprint, Usage: c.wholeUsage(false),
 	})
 }
@@ -101,8 +108,12 @@ func (completionsFormat) token(c *call, text string, n int, last bool) []byte {
 	} else {
 		b = append(b, `null`...)
 	}
-	b = append(b, `,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]`...)
-	return c.closeChunk(b, n, last)
+	prompt := "null"
+	if c.returnIDs && c.told == 0 { // only the first frame has it
+		prompt = string(mustJSON(c.prompt))
+	}
+	b = append(b, `,"stop_reason":null,"prompt_token_ids":`+prompt+`,"token_ids":`+c.tokenIDs(n)+"}]"...)
+	return c.closeChunk(b, n, last, false)
 }
 
 func (completionsFormat) end(c *call) []byte { return c.endChunks("cmpl-", "text_completion", false) }

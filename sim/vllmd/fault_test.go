@@ -99,7 +99,7 @@ func TestDeadEngine(t *testing.T) {
 	waitFor(t, func() bool { return s.cores[0].busy() == 1 })
 	s.dead.Store(true)
 	s.cores[0].fail(errEngineDead)
-	if body := <-answer; !strings.Contains(body, "event: error\n") || !strings.Contains(body, "EngineCore encountered an issue") {
+	if body := <-answer; !strings.Contains(body, "event: error\n") || !strings.Contains(body, "internal_error") {
 		t.Errorf("the stream ended with %q", body)
 	}
 	if res, _ := send(t, http.MethodGet, url+"/health", ""); res.StatusCode != http.StatusServiceUnavailable {

@@ -40,6 +40,10 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) {
 		refuseCall(w, messagesFormat{}, err)
 		return
 	}
+	if err := s.known(b.Model); err != nil {
+		refuseCall(w, messagesFormat{}, err)
+		return
+	}
 	n := len(messagesPrompt(b))
 	writeJSON(w, http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, n))
 }
@@ -92,6 +96,9 @@ func (messagesFormat) end(c *call) []byte {
 
 func (messagesFormat) envelope(e *apiError) []byte { return e.anthropic() }
 
-func (messagesFormat) failure(e *apiError) []byte {
+// failure hides the error: this API is a layer over chat streams, and what it tells is
+// that the error in one is no chunk.
+func (messagesFormat) failure(*apiError) []byte {
+	e := apiError{kind: "internal_error", msg: "2 validation errors for ChatCompletionStreamResponse: model: Field required, choices: Field required"}
 	return []byte("event: error\ndata: " + string(e.anthropic()) + "\n\n")
 }

@@ -112,7 +112,7 @@ func (s *server) metrics(w http.ResponseWriter, _ *http.Request) {
 	s.engineMetrics(x)
 	s.http.write(x)
 	body := x.String()
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Content-Type", "text/plain; version=1.0.0; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	_, _ = w.Write([]byte(body))
 }
