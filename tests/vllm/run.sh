@@ -24,4 +24,5 @@ fi
 
 export LMWARDEN_BINARY=$binary LMWARDEN_VLLM=$engine LMWARDEN_CLIENTS=$clients
 cd "$here/../.."
-exec go test -tags vllm -count=1 -v -timeout 25m ./tests/vllm/
+# One after the other: both start engines, and a start takes all processors.
+exec go test -tags vllm -count=1 -p 1 -v -timeout 25m ./tests/vllm/ ./tests/contract/

@@ -1,0 +1,141 @@
+package contract
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lmwarden/lmwarden/tests/harness"
+)
+
+func keepAlive(t *testing.T, e *engine) {
+	conn, err := net.Dial("tcp", e.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "GET /health HTTP/1.1\r\nHost: engine\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	r := bufio.NewReader(conn)
+	response, err := http.ReadResponse(r, nil)
+	if err != nil || response.StatusCode != http.StatusOK || response.Close {
+		t.Fatalf("/health is %v, %v", response, err)
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil || len(rest) > 0 {
+		t.Fatalf("the idle connection ended with %v after %q", err, rest)
+	}
+	if took := time.Since(begun); took < 4500*time.Millisecond || took > 8*time.Second {
+		t.Errorf("the idle connection was closed after %s, want 5 s", took)
+	}
+}
+
+// stream is a long answer that is being read.
+type stream struct {
+	body   *bufio.Reader
+	cancel context.CancelFunc // the client goes away
+}
+
+const chatPath = "/v1/chat/completions"
+
+// longBody asks for more tokens than any test waits for.
+const longBody = `{"model":"tiny","messages":[{"role":"user","content":"count"}],"max_tokens":3800,"ignore_eos":true,"stream":%t}`
+
+// openStream starts a long chat or messages stream and returns once its first event came.
+func (e *engine) openStream(t *testing.T, path string) *stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+path, strings.NewReader(fmt.Sprintf(longBody, true)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", jsonContent)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	s := &stream{bufio.NewReader(response.Body), cancel}
+	for range 3 { // of two or three lines
+		if line, err := s.body.ReadString('\n'); err != nil {
+			t.Fatalf("the stream began with %q, %v", line, err)
+		}
+	}
+	return s
+}
+
+// rest reads a stream to its end in the background.
+func (s *stream) rest() (end <-chan string) {
+	ended := make(chan string, 1)
+	go func() {
+		rest, err := io.ReadAll(s.body)
+		ended <- fmt.Sprintf("%q, %v", rest[max(0, len(rest)-300):], err)
+	}()
+	return ended
+}
+
+// waitRunning waits until the engine computes n requests.
+func (e *engine) waitRunning(t *testing.T, n float64, patience time.Duration) {
+	t.Helper()
+	harness.Within(t, patience, func() error {
+		found := e.scrape(t)
+		if got := sum(found, "vllm:num_requests_running"); got != n {
+			return fmt.Errorf("%v requests run, want %v", got, n)
+		}
+		return nil
+	})
+}
+
+// aborted checks that the engine stops at once when a request is given up, and that
+// no counter says so.
+func (e *engine) aborted(t *testing.T, giveUp func()) {
+	t.Helper()
+	e.waitRunning(t, 1, 10*time.Second)
+	giveUp()
+	begun := time.Now()
+	e.waitRunning(t, 0, 3*time.Second)
+	t.Logf("stopped within %s", time.Since(begun).Round(time.Millisecond))
+	first := e.scrape(t)
+	if n := sum(first, "vllm:request_success_total", "finished_reason", "abort"); n != 0 {
+		t.Errorf("%v aborted requests are counted, want none", n)
+	}
+	if used := sum(first, "vllm:kv_cache_usage_perc"); used != 0 {
+		t.Errorf("%v of the cache is still held", used)
+	}
+	time.Sleep(300 * time.Millisecond)
+	second := e.scrape(t)
+	if a, b := sum(first, "vllm:generation_tokens_total"), sum(second, "vllm:generation_tokens_total"); a != b {
+		t.Errorf("generated tokens went on from %v to %v", a, b)
+	}
+}
+
+func abortStream(t *testing.T, e *engine) {
+	s := e.openStream(t, chatPath)
+	e.aborted(t, s.cancel)
+}
+
+func abortWhole(t *testing.T, e *engine) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := exchange{path: chatPath, body: fmt.Sprintf(longBody, false)}.send(ctx, e.url)
+		ended <- err
+	}()
+	e.aborted(t, cancel)
+	if err := <-ended; err == nil {
+		t.Error("the request had its answer before it was given up")
+	}
+}

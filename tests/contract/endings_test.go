@@ -1,0 +1,141 @@
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lmwarden/lmwarden/tests/harness"
+)
+
+// refused says whether nobody listens on the engine's port.
+func (e *engine) refused() error {
+	conn, err := net.DialTimeout("tcp", e.address, time.Second)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	if err == nil {
+		conn.Close()
+	}
+	return fmt.Errorf("a new connection gave %v, want it refused", err)
+}
+
+// What reading a stream to its end gives, as a Go string and an error: the end mark of
+// a chat, and the errors of streams that lost their engine core. The messages API
+// stumbles over the error of the chat stream that it is made of.
+const wholeEnd = `data: [DONE]\n\n", <nil>`
+
+var (
+	brokenChat     = regexp.MustCompile(`data: \{\\"error\\": ?\{\\"message\\": ?\\"EngineCore encountered an issue.*data: \[DONE\]\\n\\n", <nil>$`)
+	brokenMessages = regexp.MustCompile(`event: error\\ndata: \{\\"type\\": ?\\"error\\", ?\\"error\\": ?\{\\"type\\": ?\\"internal_error\\".*", <nil>$`)
+)
+
+// termUnderStream: the engine core ends and the port is closed. When the core still
+// finds the time to say so, the stream ends with the reason "abort", and the API server
+// ends. Else the stream gets neither a token nor an end, and the API server waits for
+// its client to go.
+func termUnderStream(t *testing.T, e *engine) {
+	s := e.openStream(t, chatPath)
+	end := s.rest()
+	e.signal(t, syscall.SIGTERM)
+	harness.Within(t, 15*time.Second, func() error {
+		if pid := e.core(); pid != 0 {
+			return fmt.Errorf("the engine core %d still runs", pid)
+		}
+		return nil
+	})
+	harness.Within(t, 5*time.Second, e.refused)
+	select {
+	case last := <-end:
+		t.Log("the stream was ended")
+		if !strings.Contains(last, `\"finish_reason\":\"abort\"`) || !strings.HasSuffix(last, wholeEnd) {
+			t.Errorf("the stream ended with %s; it should hang, or end with the reason abort", last)
+		}
+	case <-time.After(5 * time.Second):
+		t.Log("the stream hung")
+		select {
+		case <-e.gone:
+			t.Error("the API server ended before its stream")
+		default:
+		}
+		s.cancel()
+	}
+	if code := e.exitCode(t, 15*time.Second); code != 0 {
+		t.Errorf("the exit code is %d, want 0", code)
+	}
+	e.waitEmpty(t)
+}
+
+// killServer: the engine core lives on, and the port is free.
+func killServer(t *testing.T, e *engine) {
+	s := e.openStream(t, chatPath)
+	end := s.rest()
+	others := e.group()
+	delete(others, e.pid())
+	e.signal(t, syscall.SIGKILL)
+	e.exitCode(t, 5*time.Second)
+	select {
+	case last := <-end:
+		if strings.Contains(last, "[DONE]") || strings.Contains(last, `"error"`) {
+			t.Errorf("the cut stream ended with %s", last)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the stream goes on without its API server")
+	}
+	harness.Within(t, 5*time.Second, e.refused)
+	time.Sleep(3 * time.Second)
+	if e.core() == 0 {
+		t.Errorf("the engine core ended with its API server; of %v there are %v", others, e.group())
+	}
+	e.killGroup(t)
+}
+
+// killCore: /health says so and requests fail, until the API server ends by itself
+// within some seconds: it looks after its engine core now and then, and when a request
+// has failed.
+func killCore(t *testing.T, e *engine) {
+	chat, messages := e.openStream(t, chatPath).rest(), e.openStream(t, "/v1/messages").rest()
+	if err := syscall.Kill(e.core(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Now()
+	harness.Within(t, 6*time.Second, func() error {
+		got, err := exchange{method: http.MethodGet, path: "/health"}.send(t.Context(), e.url)
+		switch {
+		case err == nil && got.status != http.StatusServiceUnavailable:
+			return fmt.Errorf("/health is %d, want 503", got.status)
+		case err != nil && time.Since(killed) > time.Second:
+			return err // it has ended before anybody could see a 503, and not by such a chance
+		}
+		return nil
+	})
+	failed := exchange{
+		path: "/v1/chat/completions", body: `{"model":"tiny","messages":[{"role":"user","content":"count"}],"max_tokens":8}`,
+		status: http.StatusInternalServerError, want: openAIError("InternalServerError", nil, http.StatusInternalServerError, "^EngineCore encountered an issue"),
+	}
+	if got, err := failed.send(t.Context(), e.url); err == nil {
+		failed.check(t, got)
+	} else if err := e.refused(); err != nil {
+		t.Error(err)
+	}
+	for end, want := range map[<-chan string]*regexp.Regexp{chat: brokenChat, messages: brokenMessages} {
+		select {
+		case last := <-end:
+			if !want.MatchString(last) {
+				t.Errorf("the stream ended with %s, want %s", last, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the stream goes on without its engine core")
+		}
+	}
+	if code := e.exitCode(t, 20*time.Second); code != 0 {
+		t.Errorf("the exit code is %d, want 0", code)
+	}
+	e.waitEmpty(t)
+}
