@@ -20,12 +20,13 @@ func chainUsable(r *Request) bool {
 }
 
 // chainKey makes the key of a conversation that has no id of its own. The serial
-// keeps conversations with equal first prompts apart.
+// keeps conversations with equal first prompts apart, also in the first half, which is
+// all that people are shown of a key.
 func (tb *table) chainKey(hash uint64) Key {
 	tb.serial++
 	var k Key
-	binary.LittleEndian.PutUint64(k[:8], mix(hash))
-	binary.LittleEndian.PutUint64(k[8:], mix(hash+tb.serial)|1)
+	binary.LittleEndian.PutUint64(k[:8], mix(hash+mix(tb.serial)))
+	binary.LittleEndian.PutUint64(k[8:], mix(hash)|1)
 	return k
 }
 

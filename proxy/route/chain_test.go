@@ -74,6 +74,9 @@ func TestSameFirstMessage(t *testing.T) {
 	if dx.Conversation == dy.Conversation || dx.Replica == dy.Replica {
 		t.Fatalf("two chats became one: %+v and %+v", dx, dy)
 	}
+	if [8]byte(dx.Conversation[:8]) == [8]byte(dy.Conversation[:8]) {
+		t.Errorf("two chats look the same by the half of their keys that is shown: %x", dx.Conversation[:8])
+	}
 	x.say(5)
 	y.say(5)
 	if d := x.turn(b, 101, true); d.Conversation != dx.Conversation {
