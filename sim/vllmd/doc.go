@@ -7,6 +7,11 @@
 // tokenizer is its own (see tokenize), but has the property that matters to a prefix
 // cache: a text that begins with another begins with the other's tokens.
 //
+// What clients and supervisors see of it is held against a real vLLM by the table in
+// tests/contract. Where the real one leaves something to chance, this one takes the
+// worse turn: on SIGTERM a stream may still be told that it was aborted, or hang until
+// its client goes away; here it hangs.
+//
 // One process is the API server and holds the model. It starts a child with the title
 // VLLM::EngineCore, as vLLM does; the child does nothing but live. It outlives a killed
 // parent, and when it dies the parent's engine is dead.

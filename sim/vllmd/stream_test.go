@@ -213,3 +213,33 @@ func waitFor(t *testing.T, ok func() bool) {
 		}
 	}
 }
+
+// TestTokenIDs checks that the ids in the events of a stream are those of the whole
+// answer, and that the prompt's come once.
+func TestTokenIDs(t *testing.T) {
+	_, url := testServerAt(t, 20)
+	for _, a := range []struct {
+		path, body string
+		prompt     []string // where the prompt's ids are in an answer
+	}{
+		{"/v1/chat/completions", `{"model":"tiny","max_tokens":9,"return_token_ids":true,"messages":[{"role":"user","content":"q"}]`, []string{"prompt_token_ids"}},
+		{"/v1/completions", `{"model":"tiny","max_tokens":9,"return_token_ids":true,"prompt":[20,21,22]`, []string{"choices", "prompt_token_ids"}},
+	} {
+		whole := post(t, url+a.path, a.body+"}")
+		_, data := frames(t, post(t, url+a.path, a.body+`,"stream":true}`))
+		var ids []any
+		for i, d := range data[:len(data)-1] {
+			got, _ := dig(t, d, "choices", "token_ids").([]any)
+			ids = append(ids, got...)
+			if prompt := dig(t, d, a.prompt...); (prompt != nil) != (i == 0) {
+				t.Errorf("%s: event %d has the prompt %v", a.path, i, prompt)
+			}
+		}
+		if diff := cmp.Diff(dig(t, whole, "choices", "token_ids"), any(ids)); diff != "" || len(ids) != 9 {
+			t.Errorf("%s: %d ids (-whole +streamed):\n%s", a.path, len(ids), diff)
+		}
+		if diff := cmp.Diff(dig(t, whole, a.prompt...), dig(t, data[0], a.prompt...)); diff != "" {
+			t.Errorf("%s: prompt (-whole +streamed):\n%s", a.path, diff)
+		}
+	}
+}
