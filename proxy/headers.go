@@ -83,6 +83,9 @@ func upstreamHeader(client http.Header, to *Replica, sendRank bool) http.Header 
 	if sendRank && to.Rank >= 0 {
 		h.Set(headerRank, strconv.Itoa(to.Rank))
 	}
+	if len(h["User-Agent"]) == 0 {
+		h["User-Agent"] = nil // else the transport names itself as the client
+	}
 	return h
 }
 

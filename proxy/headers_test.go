@@ -73,6 +73,17 @@ func TestClientKeysEndAtTheProxy(t *testing.T) {
 	})
 }
 
+// A client that does not name itself stays unnamed.
+func TestNoUserAgentIsInvented(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1))
+		b.post("/v1/chat/completions", chat("m", false), "User-Agent", "")
+		if got := b.engines[0].requests()[0].header.Values("User-Agent"); len(got) > 0 {
+			t.Errorf("the engine got the user agent %q", got)
+		}
+	})
+}
+
 // asked notes whether a body was read.
 type asked struct {
 	io.Reader
