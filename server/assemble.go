@@ -101,7 +101,7 @@ func (s *Server) newControl(st *store.Store, a access, metrics prometheus.Regist
 		drained: newDrained(),
 		now:     time.Now,
 	}
-	c.loop = newReconciler(c, s.opts.EngineEnv)
+	c.loop = newReconciler(c, s.opts.EngineEnv, metrics)
 	models, shadowed, err := openCatalog(st, s.cfg, s.opts.ConfigFile, c.loop.wake)
 	if err != nil {
 		return nil, err

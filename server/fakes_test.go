@@ -257,7 +257,7 @@ func newRig(t *testing.T, cfg *lmwardenv1.Config) *rig {
 		drained: newDrained(),
 		now:     time.Now,
 	}
-	loop := newReconciler(r.control, nil)
+	loop := newReconciler(r.control, nil, nil)
 	r.loop, loop.engines = loop, r.engines
 	models, _, err := openCatalog(st, cfg, "/etc/lmwarden.yaml", loop.wake)
 	if err != nil {

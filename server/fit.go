@@ -5,21 +5,20 @@ import (
 	"github.com/lmwarden/lmwarden/proxy/route"
 )
 
-// Shares of the capacity at which the fit of live conversations changes. The
-// engine's cache is full well before it thrashes, and a turn in flight needs room for
-// its answer.
+// Shares of the capacity at which the fit of a working set changes. The engine's cache
+// is full well before it thrashes, and a turn in flight needs room for its answer.
 const (
 	fitEdge   = 0.85
 	fitThrash = 1.0
 )
 
-// fitOf says how well live tokens fit a capacity, 0 when not known. Fill is live over
-// capacity.
-func fitOf(live, capacity int64) (fit lmwardenv1.Fit, fill float64) {
+// fitOf says how well the tokens of a working set fit a capacity, 0 when not known.
+// Fill is the one over the other.
+func fitOf(tokens, capacity int64) (fit lmwardenv1.Fit, fill float64) {
 	if capacity <= 0 {
 		return lmwardenv1.Fit_FIT_UNSPECIFIED, -1
 	}
-	fill = float64(live) / float64(capacity)
+	fill = float64(tokens) / float64(capacity)
 	switch {
 	case fill < fitEdge:
 		return lmwardenv1.Fit_FIT_FITS, fill
@@ -32,51 +31,54 @@ func fitOf(live, capacity int64) (fit lmwardenv1.Fit, fill float64) {
 // fullness is how full the caches of a whole model are.
 type fullness struct {
 	fit  lmwardenv1.Fit
-	fill float64 // live tokens over capacity; negative when not known
+	fill float64 // tokens of the working set over capacity; negative when not known
+	// tokens of the working set and capacity, over the replicas whose capacity is known.
+	tokens, capacity int64
+	// mean is the size of a conversation of the working set without the shared prompt,
+	// in tokens; 0 when there is none.
+	mean int64
 	// roomFor is how many more conversations of the present mean size have room;
 	// negative when not known.
 	roomFor int64
 }
 
-// fullnessOf sums over the replicas whose capacity is known. A conversation lives on
-// one replica, so that room is counted per replica: two halves are no room.
+// fullnessOf sums over the replicas whose capacity is known. A conversation is at home
+// on one replica, so that room is counted per replica: two halves are no room.
 func fullnessOf(v route.View) fullness {
-	var live, capacity int64
+	f := fullness{roomFor: -1, mean: meanContext(v)}
 	for _, r := range v.Replicas {
 		if r.Capacity > 0 {
-			live += r.LiveTokens
-			capacity += r.Capacity
+			f.tokens += r.ActiveTokens
+			f.capacity += r.Capacity
 		}
 	}
-	f := fullness{roomFor: -1}
-	f.fit, f.fill = fitOf(live, capacity)
-	mean := meanContext(v)
-	if capacity == 0 || mean <= 0 {
+	f.fit, f.fill = fitOf(f.tokens, f.capacity)
+	if f.capacity == 0 || f.mean <= 0 {
 		return f
 	}
 	f.roomFor = 0
 	for _, r := range v.Replicas {
-		used := r.LiveTokens
-		if r.Live == 0 {
+		used := r.ActiveTokens
+		if r.Active == 0 {
 			used = max(v.SharedTokens, 0) // the first conversation brings the shared prompt
 		}
-		f.roomFor += max(0, r.Capacity-used) / mean
+		f.roomFor += max(0, r.Capacity-used) / f.mean
 	}
 	return f
 }
 
-// meanContext returns the mean tokens of a live conversation without the shared
-// prompt, 0 when there is none.
+// meanContext returns the mean tokens of a conversation of the working set without the
+// shared prompt, 0 when there is none.
 func meanContext(v route.View) int64 {
-	var tokens, live int64
+	var tokens, n int64
 	for _, r := range v.Replicas {
-		if r.Live > 0 {
-			tokens += r.LiveTokens - max(v.SharedTokens, 0)
-			live += int64(r.Live)
+		if r.Active > 0 {
+			tokens += r.ActiveTokens - max(v.SharedTokens, 0)
+			n += int64(r.Active)
 		}
 	}
-	if live == 0 {
+	if n == 0 {
 		return 0
 	}
-	return tokens / live
+	return max(0, tokens) / n
 }

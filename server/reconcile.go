@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy"
 	"github.com/lmwarden/lmwarden/server/stats"
@@ -38,6 +40,7 @@ type reconciler struct {
 	rollout  *rollout
 	snap     *proxy.Snapshot
 	thrashes map[string]bool
+	metrics  *fitMetrics
 
 	mu       sync.Mutex // guards what follows
 	places   *places
@@ -46,7 +49,7 @@ type reconciler struct {
 
 // newReconciler returns a loop over what c shares. Models and engines are set before
 // it runs: both need its wake.
-func newReconciler(c *control, engineEnv map[string]string) *reconciler {
+func newReconciler(c *control, engineEnv map[string]string, metrics prometheus.Registerer) *reconciler {
 	return &reconciler{
 		plane:        c.plane,
 		events:       c.events,
@@ -60,6 +63,7 @@ func newReconciler(c *control, engineEnv map[string]string) *reconciler {
 		done:         make(chan struct{}),
 		rollout:      newRollout(),
 		thrashes:     make(map[string]bool),
+		metrics:      newFitMetrics(metrics),
 		places:       newPlaces(c.cards),
 		problems:     make(map[string]string),
 	}
@@ -189,29 +193,6 @@ func (r *reconciler) holders() map[string]supervisor.ReplicaID {
 		out[uuid] = supervisor.ReplicaID{Model: h.Model, Index: h.Replica}
 	}
 	return out
-}
-
-// fitCalm is the fill below which a model that thrashed counts as calm again; the
-// distance to the threshold keeps it from flapping.
-const fitCalm = 0.95
-
-// watchFit tells when a model begins to thrash and when it stops.
-func (r *reconciler) watchFit(entries []*entry) {
-	for _, e := range entries {
-		view, ok := r.plane.View(e.name())
-		if !ok {
-			continue
-		}
-		full := fullnessOf(view)
-		switch thrashes := r.thrashes[e.name()]; {
-		case !thrashes && full.fit == lmwardenv1.Fit_FIT_THRASH:
-			r.thrashes[e.name()] = true
-			r.events.Add(stats.Event{Severity: stats.Warning, Kind: "cache_thrash", Model: e.name(), Replica: -1, Message: fmt.Sprintf("The %d live conversations of %s need %.0f %% of its caches and evict each other; fewer conversations, another replica or admission by working set help.", view.Live, e.name(), 100*full.fill)})
-		case thrashes && full.fill < fitCalm:
-			delete(r.thrashes, e.name())
-			r.events.Add(stats.Event{Severity: stats.Note, Kind: "cache_fits", Model: e.name(), Replica: -1, Message: fmt.Sprintf("The live conversations of %s fit its caches again.", e.name())})
-		}
-	}
 }
 
 // stateEvents turns changes of replicas into events. Its method changed is the

@@ -43,7 +43,10 @@ func (c *control) routingCard(e *entry) *lmwardenv1.RoutingCard {
 		Fit:                full.fit,
 		RoomFor:            known[uint32](full.roomFor),
 		Admission:          admissionInForce(e.model.GetRouting()),
+		AdmissionMessage:   admissionMessage(settings, view),
 		LiveConversations:  count(view.Live),
+
+		ActiveConversations: count(view.Active),
 	}
 	if card.Settings == nil {
 		card.Settings = &lmwardenv1.RoutingSettings{}
@@ -53,11 +56,13 @@ func (c *control) routingCard(e *entry) *lmwardenv1.RoutingCard {
 		card.OldestHeld = durationpb.New(max(0, now.Sub(view.OldestHeld)))
 	}
 	card.Queue = heldRequests(view.Queue)
-	homes, left := c.liveByHome(e.name())
+	card.Learned = learned(&view.Learned, settings.Admission == route.AdmissionWorkingSet, now)
+	homes, left := c.activeByHome(e.name())
 	for _, st := range c.statuses(e.name()) {
 		row := c.routingReplica(st, now)
 		if i := st.ID.Index; i < len(view.Replicas) {
 			addView(row, view.Replicas[i])
+			card.AdmittedConversations += row.GetAdmittedConversations()
 			row.Conversations = homes[i]
 			row.ConversationsLeftOut = left[i]
 		}
@@ -124,19 +129,23 @@ func addView(row *lmwardenv1.RoutingReplica, v route.ReplicaView) {
 	row.ResidentTokens = uint64(max(v.Resident, 0))
 	row.LiveConversations = count(v.Live)
 	row.LiveTokens = uint64(max(v.LiveTokens, 0))
-	row.Fit, _ = fitOf(v.LiveTokens, v.Capacity)
+	row.ActiveConversations = count(v.Active)
+	row.ActiveTokens = uint64(max(v.ActiveTokens, 0))
+	row.AdmittedConversations = count(v.Admitted)
+	row.AdmittedTokens = uint64(max(v.AdmittedTokens, 0))
+	row.Fit, _ = fitOf(v.ActiveTokens, v.Capacity)
 	row.Held = count(v.Held)
 	if row.CapacityTokens == nil && v.Capacity > 0 {
 		row.CapacityTokens = known[uint64](v.Capacity)
 	}
 }
 
-// liveByHome returns the live conversations of each replica, longest context first,
-// and how many were left out.
-func (c *control) liveByHome(model string) (homes map[int][]*lmwardenv1.Conversation, left map[int]uint32) {
+// activeByHome returns the working set of each replica, longest first, and how many were
+// left out.
+func (c *control) activeByHome(model string) (homes map[int][]*lmwardenv1.Conversation, left map[int]uint32) {
 	views := make(map[int][]route.ConversationView)
 	c.plane.Conversations(model, func(v route.ConversationView) bool {
-		if v.Live && v.Home >= 0 {
+		if v.Active {
 			views[v.Home] = append(views[v.Home], v)
 		}
 		return true
@@ -144,7 +153,7 @@ func (c *control) liveByHome(model string) (homes map[int][]*lmwardenv1.Conversa
 	homes, left = make(map[int][]*lmwardenv1.Conversation), make(map[int]uint32)
 	sources := c.keySources(model)
 	for home, list := range views {
-		slices.SortStableFunc(list, func(a, b route.ConversationView) int { return cmp.Compare(b.Context, a.Context) })
+		slices.SortStableFunc(list, func(a, b route.ConversationView) int { return cmp.Compare(b.Working, a.Working) })
 		left[home] = count(len(list) - cardConversations)
 		for _, v := range list[:min(len(list), cardConversations)] {
 			homes[home] = append(homes[home], conversation(v, sources))
@@ -178,6 +187,9 @@ func conversation(v route.ConversationView, sources map[route.Key]string) *lmwar
 		LastActive:     stamp(v.LastActive),
 		Subagent:       v.Agent,
 		Admitted:       v.Admitted,
+	}
+	if v.Active {
+		out.WorkingTokens = known[uint64](v.Working)
 	}
 	if v.Context > 0 {
 		out.ContextTokens = known[uint64](v.Context)

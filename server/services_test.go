@@ -59,7 +59,7 @@ func TestCreatedModelRunsAndIsRouted(t *testing.T) {
 	if len(snap.Replicas) != 4 || snap.Replicas[3].ID != "qwen3-4b/3" || !snap.Replicas[3].Route.Ready || snap.Replicas[3].Route.Capacity != 100_000 || snap.Replicas[3].Rank != -1 {
 		t.Errorf("the proxy was told %+v", snap)
 	}
-	if !snap.Routing.Affinity || snap.Routing.Admission != route.AdmissionNone {
+	if !snap.Routing.Affinity || snap.Routing.Admission != route.AdmissionWorkingSet {
 		t.Errorf("default routing is %+v", snap.Routing)
 	}
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/lmwarden/lmwarden/server/face"
 )
 
-// defaultAdmission is the admission of a model that states none.
-func defaultAdmission() lmwardenv1.Admission { return lmwardenv1.Admission_ADMISSION_NONE }
+// defaultAdmission is the admission of a model that states none. It holds nobody before
+// every replica has told its capacity, and nobody below capacity: what it changes is
+// the overload, where caches would otherwise keep nothing between turns.
+func defaultAdmission() lmwardenv1.Admission { return lmwardenv1.Admission_ADMISSION_WORKING_SET }
 
 // admissionInForce returns the admission of a model.
 func admissionInForce(s *lmwardenv1.RoutingSettings) lmwardenv1.Admission {

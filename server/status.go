@@ -81,6 +81,7 @@ func (c *control) modelStatus(e *entry) *lmwardenv1.ModelStatus {
 	s := &lmwardenv1.ModelStatus{
 		InFlight:                  count(view.InFlight),
 		LiveConversations:         count(view.Live),
+		ActiveConversations:       count(view.Active),
 		Fit:                       full.fit,
 		Fill:                      known[float64](full.fill),
 		CompletionTokensPerSecond: c.stats.CompletionRate(e.name(), now),

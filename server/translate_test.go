@@ -63,7 +63,9 @@ func TestUnknownErrorsAreLoggedAndHidden(t *testing.T) {
 }
 
 func TestRouteSettings(t *testing.T) {
-	if diff := cmp.Diff(route.DefaultSettings(), routeSettings(nil)); diff != "" {
+	want := route.DefaultSettings()
+	want.Admission = route.AdmissionWorkingSet // the core's own default holds nobody
+	if diff := cmp.Diff(want, routeSettings(nil)); diff != "" {
 		t.Errorf("no settings are not the defaults:\n%s", diff)
 	}
 	got := routeSettings(&lmwardenv1.RoutingSettings{
@@ -79,7 +81,7 @@ func TestRouteSettings(t *testing.T) {
 		MaxHold:          durationpb.New(time.Second),
 		MaxQueue:         proto.Uint32(7),
 	})
-	want := route.Settings{
+	want = route.Settings{
 		SpillThreshold: 5, Spill: route.SpillPriced, Admission: route.AdmissionWorkingSet, Policy: route.PolicyRandom,
 		IdleMain: time.Hour, IdleAgent: time.Minute, MaxConversations: 64, MaxHold: time.Second, MaxQueue: 7,
 	}

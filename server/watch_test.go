@@ -138,12 +138,12 @@ func TestThrashIsAnEventOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.create(t, "m", 1)
-		at := func(live int64) {
-			r.plane.setView("m", route.View{Live: 3, Replicas: []route.ReplicaView{{Live: 3, LiveTokens: live, Capacity: 100}}})
+		at := func(active int64) {
+			r.plane.setView("m", route.View{Active: 3, Replicas: []route.ReplicaView{{Active: 3, ActiveTokens: active, Capacity: 100}}})
 			time.Sleep(3 * heartbeat)
 		}
-		for _, live := range []int64{50, 120, 98, 130, 50} { // 98 is not calm yet
-			at(live)
+		for _, active := range []int64{50, 120, 98, 130, 50} { // 98 is not calm yet
+			at(active)
 		}
 		page, _ := r.events.Page("m", 0, 100)
 		var kinds []string

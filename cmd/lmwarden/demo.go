@@ -37,11 +37,18 @@ const (
 	demoStart = "500ms"
 )
 
+// demoAdmissions are the values of --admission.
+var demoAdmissions = map[string]lmwardenv1.Admission{
+	"none":        lmwardenv1.Admission_ADMISSION_NONE,
+	"working_set": lmwardenv1.Admission_ADMISSION_WORKING_SET,
+}
+
 // demoFlags are the flags of demo.
 type demoFlags struct {
 	length    time.Duration
 	sessions  int
 	affinity  string
+	admission string
 	speed     float64
 	noTraffic bool
 	seed      uint64
@@ -71,6 +78,7 @@ func (a *app) demoCommand() *cobra.Command {
 	c.Flags().DurationVar(&f.length, "for", 0, "end after this time with traffic and report; 0 runs until interrupted")
 	c.Flags().IntVar(&f.sessions, "sessions", 8, "conversations at the same time")
 	c.Flags().StringVar(&f.affinity, "affinity", "on", "keep each conversation on its replica: on or off")
+	c.Flags().StringVar(&f.admission, "admission", "working_set", "what may be let in at once: working_set or none")
 	c.Flags().Float64Var(&f.speed, "speed", 1, "how many times faster than the real cards the box computes, 0.1 to 100")
 	c.Flags().BoolVar(&f.noTraffic, "no-traffic", false, "send nothing; bring your own client")
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the conversations' texts")
@@ -89,6 +97,8 @@ func (f demoFlags) check(output string) error {
 		return usageErrorf("--sessions %d is not possible; choose 1 to 1024", f.sessions)
 	case f.affinity != "on" && f.affinity != "off":
 		return usageErrorf("--affinity %q is neither on nor off", f.affinity)
+	case demoAdmissions[f.admission] == lmwardenv1.Admission_ADMISSION_UNSPECIFIED:
+		return usageErrorf("--admission %q is neither working_set nor none", f.admission)
 	case f.speed < 0.1 || f.speed > 100:
 		return usageErrorf("--speed %g is not possible; choose 0.1 to 100", f.speed)
 	case output != outputTable && output != outputJSON:
@@ -172,7 +182,7 @@ func (a *app) startBox(ctx context.Context, f demoFlags, dir string) (*demoBox, 
 			DataDir:         dir,
 			Engine: &lmwardenv1.EngineConfig{
 				Command:      []string{self, vllmdVerb},
-				DrainTimeout: durationpb.New(2 * time.Second),
+				DrainTimeout: durationpb.New(15 * time.Second),
 				PassEnv:      simulationEnv(os.Environ()),
 			},
 		},
@@ -238,7 +248,7 @@ func (b *demoBox) makeModel(ctx context.Context, f demoFlags) error {
 			MaxNumSeqs:         proto.Uint32(demoSeqs),
 			ToolCallParser:     "hermes",
 		},
-		Routing: &lmwardenv1.RoutingSettings{Affinity: proto.Bool(f.affinity == "on")},
+		Routing: &lmwardenv1.RoutingSettings{Affinity: proto.Bool(f.affinity == "on"), Admission: demoAdmissions[f.admission]},
 	})
 	if err != nil {
 		return err

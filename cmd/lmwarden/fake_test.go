@@ -158,7 +158,7 @@ func fakeModel() *lmwardenv1.Model {
 		},
 		Status: &lmwardenv1.ModelStatus{
 			State: lmwardenv1.ModelState_MODEL_STATE_DEGRADED, Message: "1 of 2 replicas is ready",
-			Replicas: fakeReplicas(), InFlight: 3, LiveConversations: 5, Fit: lmwardenv1.Fit_FIT_FITS,
+			Replicas: fakeReplicas(), InFlight: 3, ActiveConversations: 5, Fit: lmwardenv1.Fit_FIT_FITS,
 			HitRateHour: proto.Float64(0.864), FirstTokenP50Seconds: proto.Float64(0.38),
 			CompletionTokensPerSecond: 112.4, EngineVersion: "0.32.0", MaxModelLen: proto.Uint32(32768),
 		},
@@ -169,13 +169,17 @@ func fakeCard() *lmwardenv1.RoutingCard {
 	return &lmwardenv1.RoutingCard{
 		Model: "qwen3-4b", Settings: &lmwardenv1.RoutingSettings{Affinity: proto.Bool(true)}, Revision: 7,
 		Affinity: true, SpillThreshold: 8, SpillThresholdAuto: true, StickyPercent: proto.Float64(96.55), InFlight: 3,
-		CountersSince: ago(3 * time.Hour), Fit: lmwardenv1.Fit_FIT_EDGE, RoomFor: proto.Uint32(1), LiveConversations: 5,
+		CountersSince: ago(3 * time.Hour), Fit: lmwardenv1.Fit_FIT_EDGE, RoomFor: proto.Uint32(1), ActiveConversations: 5, Learned: &lmwardenv1.Learned{
+			PrefillRate: &lmwardenv1.Measure{Value: 3080, Samples: 96, Age: durationpb.New(12 * time.Second)},
+			Linger:      durationpb.New(5 * time.Second), Ends: 3,
+			Shared: []*lmwardenv1.SharedPrompt{{Tokens: 3500, Samples: 8, References: 31}},
+		},
 		Replicas: []*lmwardenv1.RoutingReplica{
 			{
 				Index: 0, State: lmwardenv1.ReplicaState_REPLICA_STATE_READY, InFlight: 3,
 				Counts:  &lmwardenv1.DecisionCounts{Sticky: 84, Placed: 12, Spilled: 2, Rehomed: 1, Off: 4},
 				Running: proto.Uint32(3), Waiting: proto.Uint32(0), KvUsed: proto.Float64(0.412), PrefixHitRate: proto.Float64(0.822),
-				CapacityTokens: proto.Uint64(46_128), ResidentTokens: 41_200, LiveConversations: 5, Fit: lmwardenv1.Fit_FIT_EDGE,
+				CapacityTokens: proto.Uint64(46_128), ResidentTokens: 41_200, ActiveConversations: 5, Fit: lmwardenv1.Fit_FIT_EDGE,
 				MetricsAge: durationpb.New(900 * time.Millisecond),
 			},
 			{Index: 1, State: lmwardenv1.ReplicaState_REPLICA_STATE_BACKOFF},

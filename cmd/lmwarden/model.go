@@ -176,7 +176,7 @@ func (a *app) printModels(w io.Writer, models []*lmwardenv1.Model) {
 		}
 		row := []any{
 			m.GetName(), stateCell(s.GetState()), fmt.Sprintf("%d/%d", ready, len(s.GetReplicas())),
-			count(s.GetInFlight()), count(s.GetLiveConversations()), fitCell(s.GetFit()),
+			count(s.GetInFlight()), count(s.GetActiveConversations()), fitCell(s.GetFit()),
 			optional(s.HitRateHour, share), optional(s.FirstTokenP50Seconds, secondsText),
 			fmt.Sprintf("%.0f", s.GetCompletionTokensPerSecond()),
 		}

@@ -122,11 +122,15 @@ func (a *app) printCard(w io.Writer, card *lmwardenv1.RoutingCard) {
 	if card.RoomFor != nil {
 		fit += ", room for " + plural(int(card.GetRoomFor()), "more conversation", "more conversations")
 	}
-	_, _ = fmt.Fprintf(w, "\n%s; cache: %s\n", plural(int(card.GetLiveConversations()), "live conversation", "live conversations"), fit)
+	_, _ = fmt.Fprintf(w, "\n%s; cache: %s\n", plural(int(card.GetActiveConversations()), "conversation at work", "conversations at work"), fit)
+	if why := card.GetAdmissionMessage(); why != "" {
+		_, _ = fmt.Fprintln(w, why)
+	}
 	if since := card.GetCountersSince(); since != nil {
 		_, _ = fmt.Fprintf(w, "Counters run since %s.\n", since.AsTime().Local().Format("2006-01-02 15:04:05"))
 	}
 	if a.wide() {
+		a.printLearned(w, card.GetLearned())
 		a.printSettings(w, card.GetSettings())
 	}
 }
@@ -138,7 +142,7 @@ func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 		">running / waiting", ">kv used", ">hits", ">resident / capacity", "cache",
 	}
 	if a.wide() {
-		headings = append(headings, ">unkeyed", ">side", ">off", ">held", ">conversations", ">figures' age")
+		headings = append(headings, ">unkeyed", ">side", ">off", ">held", ">at work", ">places", ">figures' age")
 	}
 	t := a.newTable(headings...)
 	for _, r := range card.GetReplicas() {
@@ -156,7 +160,7 @@ func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 			if r.GetMetricsAge() != nil {
 				figures = span(r.GetMetricsAge().AsDuration())
 			}
-			row = append(row, count(n.GetUnkeyed()), count(n.GetSide()), count(n.GetOff()), count(r.GetHeld()), count(r.GetLiveConversations()), figures)
+			row = append(row, count(n.GetUnkeyed()), count(n.GetSide()), count(n.GetOff()), count(r.GetHeld()), count(r.GetActiveConversations()), count(r.GetAdmittedConversations()), figures)
 		}
 		t.add(row...)
 	}

@@ -134,6 +134,10 @@ func TestLongWaiterTakesAPlace(t *testing.T) {
 	b := doorBox(t, 1, 10_000)
 	busy, _ := b.arrive(sized(1, 4500))
 	keepalive, _ := b.arrive(sized(2, 4500))
+	for _, tk := range []Ticket{busy, keepalive} { // read at 3,000 tokens a second
+		b.wait(1500 * time.Millisecond)
+		b.c.FirstByte(b.now, tk)
+	}
 	waits := b.hold(sized(3, 4500))
 	for range 25 { // a spell is 20 s here: six times the time to fill the cache
 		b.wait(time.Second)

@@ -3,7 +3,7 @@ package route
 // learned holds what a model's engines have taught: means that follow change slowly.
 type learned struct {
 	ratio   ewma // prompt tokens per byte of the prompt part of a body
-	prefill ewma // prompt tokens computed per second
+	prefill pace // prompt tokens computed per second
 	service ewma // seconds from dispatch to the end of an answer
 	growth  ewma // tokens that a prompt grows from turn to turn
 	output  ewma // tokens of an answer
@@ -72,14 +72,45 @@ func (c *Core) learn(t *ticket, o *Outcome) {
 	}
 }
 
+// paceSamples is how many of the last samples make a pace.
+const paceSamples = 64
+
+// pace is amounts over times of the last samples. It is no mean of quotients: prompts
+// that an engine reads in the same steps get their first bytes at the same moment, the
+// first of them after the time of all and the others after none.
+type pace struct {
+	ewma    // value is the amount per second; samples and at are those of all samples
+	amounts [paceSamples]float64
+	times   [paceSamples]float64 // seconds
+	next    int
+}
+
+func (p *pace) known() bool { return p.value > 0 }
+
+// add takes an amount and the seconds that it took.
+func (p *pace) add(at int64, amount, took float64) {
+	p.samples++
+	p.at = at
+	p.amounts[p.next], p.times[p.next] = amount, took
+	p.next = (p.next + 1) % paceSamples
+	sum, time := 0.0, 0.0
+	for i, a := range p.amounts {
+		sum += a
+		time += p.times[i]
+	}
+	if time > 0 {
+		p.value = sum / time
+	}
+}
+
 // learnPrefill samples the speed of a prefill that took more than one step: shorter
 // ones measure the step and not the speed.
 func (c *Core) learnPrefill(t *ticket, o *Outcome) {
 	computed := o.Prompt - max(o.Cached, 0)
-	if !t.firstByte || t.ttfb <= 0 || o.Cached < 0 || computed <= c.chunk(int(t.replica)) {
+	if !t.firstByte || t.ttfb < 0 || o.Cached < 0 || computed <= c.chunk(int(t.replica)) {
 		return
 	}
-	c.learned.prefill.add(c.at, float64(computed)/seconds(t.ttfb))
+	c.learned.prefill.add(c.at, float64(computed), seconds(t.ttfb))
 }
 
 // chunk returns the tokens that replica i computes in one step.

@@ -41,7 +41,7 @@ func (c *Core) viewLearned() Learned {
 	c.derive()
 	l := &c.learned
 	out := Learned{
-		TokensPerByte: c.measure(&l.ratio), PrefillRate: c.measure(&l.prefill),
+		TokensPerByte: c.measure(&l.ratio), PrefillRate: c.measure(&l.prefill.ewma),
 		Growth: c.measure(&l.growth), Output: c.measure(&l.output), Service: c.measure(&l.service),
 		Gap:    Measure{Value: seconds(l.rhythm.quantile(0.5)), Samples: l.rhythm.count},
 		GapP95: time.Duration(l.rhythm.quantile(0.95)), Ends: l.rhythm.endsSeen(),

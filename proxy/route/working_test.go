@@ -163,3 +163,26 @@ func (b *box) serve(n, tokens int) {
 	b.c.FirstByte(b.now, tk)
 	b.c.Done(b.now, tk, Outcome{Served: true, Prompt: tokens, Cached: 0, Completion: 100})
 }
+
+// TestPaceOfPromptsReadTogether gives first bytes of several prompts at one moment, as
+// an engine does that reads them in the same steps: the pace is that of all, and not
+// the huge one of those that seem to have taken no time.
+func TestPaceOfPromptsReadTogether(t *testing.T) {
+	b := newBox(t, 1, DefaultSettings())
+	var open []Ticket
+	for n := range 4 {
+		tk, _ := b.arrive(sized(n, 6000))
+		open = append(open, tk)
+	}
+	b.wait(8 * time.Second)
+	for _, tk := range open {
+		b.c.FirstByte(b.now, tk)
+		b.now = b.now.Add(time.Microsecond)
+	}
+	for _, tk := range open {
+		b.c.Done(b.now, tk, Outcome{Served: true, Prompt: 6000, Cached: 0, Completion: 10})
+	}
+	if m := b.c.View(b.now).Learned.PrefillRate; m.Samples != 4 || m.Value < 2999 || m.Value > 3001 {
+		t.Errorf("learned %+v, want 3,000 tokens a second from 4 samples", m)
+	}
+}

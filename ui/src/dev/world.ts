@@ -195,6 +195,20 @@ export class World {
       replicas,
       sharedTokens: BigInt(SHARED),
       admission: Admission.WORKING_SET,
+      learned: {
+        tokensPerByte: { value: 0.223, samples: 1204, age: { seconds: 2n } },
+        prefillRate: { value: 3080, samples: 96, age: { seconds: 12n } },
+        growth: { value: 402, samples: 1010, age: { seconds: 2n } },
+        output: { value: 256, samples: 1204, age: { seconds: 2n } },
+        service: { value: 6.1, samples: 1204, age: { seconds: 2n } },
+        gap: { value: 0.55, samples: 200, age: { seconds: 1n } },
+        gapP95: { nanos: 640_000_000 },
+        ends: 38,
+        keep: { nanos: 610_000_000 },
+        spell: { seconds: 90n },
+        linger: { seconds: 5n },
+        shared: [{ tokens: BigInt(SHARED), samples: 8, references: 31 }],
+      },
     });
   }
 
@@ -334,28 +348,35 @@ export class World {
 
   /** Adds up what follows from the conversations. */
   private sum(): void {
-    let live = 0;
+    let working = 0;
     let all = 0;
     for (const r of this.card.replicas) {
-      const own = r.conversations.reduce((n, c) => n + Number(c.contextTokens ?? 0n) - SHARED, 0);
-      r.liveTokens = BigInt(own + (r.conversations.length > 0 ? SHARED : 0));
-      r.residentTokens = r.liveTokens < BigInt(CAPACITY) ? r.liveTokens : BigInt(CAPACITY);
+      for (const c of r.conversations) c.workingTokens = (c.contextTokens ?? BigInt(SHARED)) - BigInt(SHARED);
+      const own = r.conversations.reduce((n, c) => n + Number(c.workingTokens ?? 0n), 0);
+      r.activeTokens = BigInt(own + (r.conversations.length > 0 ? SHARED : 0));
+      r.residentTokens = r.activeTokens < BigInt(CAPACITY) ? r.activeTokens : BigInt(CAPACITY);
       r.inFlight = r.conversations.reduce((n, c) => n + c.inFlight, 0);
       r.running = r.inFlight;
       r.liveConversations = r.conversations.length;
-      live += Number(r.liveTokens);
+      r.activeConversations = r.conversations.length;
+      r.admittedConversations = r.conversations.length;
+      r.admittedTokens = r.activeTokens;
+      working += Number(r.activeTokens);
       all += r.conversations.length;
     }
-    const fill = live / (CAPACITY * this.card.replicas.length);
+    const fill = working / (CAPACITY * this.card.replicas.length);
     this.card.inFlight = this.card.replicas.reduce((n, r) => n + r.inFlight, 0);
     this.card.liveConversations = all;
+    this.card.activeConversations = all;
+    this.card.admittedConversations = all;
     this.card.fit = fill > 1 ? Fit.THRASH : fill > 0.8 ? Fit.EDGE : Fit.FITS;
-    this.card.roomFor = Math.max(0, Math.floor((CAPACITY * this.card.replicas.length - live) / 10_000));
+    this.card.roomFor = Math.max(0, Math.floor((CAPACITY * this.card.replicas.length - working) / 10_000));
     const status = this.model.status;
     if (status === undefined) return;
     status.fill = fill;
     status.fit = this.card.fit;
     status.liveConversations = all;
+    status.activeConversations = all;
     status.inFlight = this.card.inFlight;
   }
 }

@@ -16,16 +16,16 @@ function model(state: ModelState, more: object = {}, name = "qwen3-4b") {
   return create(ModelSchema, { name, running: true, status: { state, replicas, ...more } });
 }
 
-function card(fit: Fit, live: bigint, more: object = {}) {
+function card(fit: Fit, working: bigint, more: object = {}) {
   const replica = (index: number) => ({
     index,
     state: ReplicaState.READY,
-    liveTokens: live,
+    activeTokens: working,
     capacityTokens: 46_080n,
   });
   return create(RoutingCardSchema, {
     fit,
-    liveConversations: 14,
+    activeConversations: 14,
     replicas: [replica(0), replica(1)],
     ...more,
   });
@@ -80,7 +80,7 @@ describe("the sentence of the box", () => {
   it("counts conversations, replicas and what the cache saved", () => {
     const all = create(ThroughputSchema, { cachedHour: 1_900_000n, promptHour: 2_200_000n });
     expect(
-      text(overviewVerdict([model(ModelState.READY, { fit: Fit.FITS, liveConversations: 14 })], all)),
+      text(overviewVerdict([model(ModelState.READY, { fit: Fit.FITS, activeConversations: 14 })], all)),
     ).toBe(
       "Everything fits. 14 conversations stay home on 2 replicas; the cache saved 1.9 million of the last hour's 2.2 million prompt tokens.",
     );

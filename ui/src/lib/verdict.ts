@@ -15,24 +15,24 @@ const strong = (text: string): Piece => ({ strong: text });
 
 /** Sums of a card over its replicas. */
 export interface Totals {
-  /** Tokens of live conversations and shared prompts. */
-  live: number;
+  /** Tokens of the working sets: conversations at work and shared prompts. */
+  working: number;
   /** Capacity; undefined when one replica's is not known. */
   capacity: number | undefined;
 }
 
 /** Adds up the replicas of a card that can take requests. */
 export function totals(card: RoutingCard): Totals {
-  let live = 0;
+  let working = 0;
   let capacity: number | undefined = card.replicas.length > 0 ? 0 : undefined;
   for (const replica of card.replicas) {
-    live += Number(replica.liveTokens);
+    working += Number(replica.activeTokens);
     capacity =
       capacity === undefined || replica.capacityTokens === undefined
         ? undefined
         : capacity + Number(replica.capacityTokens);
   }
-  return { live, capacity };
+  return { working, capacity };
 }
 
 /** The sentence of a model that is not simply running, or undefined when it is. */
@@ -91,18 +91,18 @@ export function modelVerdict(model: Model, card: RoutingCard | undefined): Piece
 
 /** What the caches hold, and what still has room. */
 function occupancy(card: RoutingCard): Piece[] {
-  const { live, capacity } = totals(card);
-  const n = card.liveConversations;
-  if (n === 0) return ["It is ready, and no conversation is live."];
+  const { working, capacity } = totals(card);
+  const n = card.activeConversations;
+  if (n === 0) return ["It is ready, and no conversation is at work."];
   const who = strong(plural(n, "conversation"));
   const verb = n === 1 ? "uses" : "use";
   if (capacity === undefined) {
-    return [who, ` ${verb} ${count(live)} cache tokens; the engine has not said how many it holds.`];
+    return [who, ` ${verb} ${count(working)} cache tokens; the engine has not said how many it holds.`];
   }
   const pieces: Piece[] = [
     fitSentence[card.fit] ?? "",
     who,
-    ` ${verb} ${count(live)} of ${count(capacity)} cache tokens`,
+    ` ${verb} ${count(working)} of ${count(capacity)} cache tokens`,
   ];
   const room = card.roomFor;
   if (card.fit === Fit.THRASH) {
@@ -127,7 +127,7 @@ export function overviewVerdict(models: readonly Model[], all: Throughput | unde
   if (models.length === 0) return ["No model yet. Add one to serve conversations."];
   if (meant.length === 0) return ["Every model is stopped. Start one to serve conversations."];
   const pieces: Piece[] = [...worst(meant)];
-  const conversations = meant.reduce((n, m) => n + (m.status?.liveConversations ?? 0), 0);
+  const conversations = meant.reduce((n, m) => n + (m.status?.activeConversations ?? 0), 0);
   const replicas = meant.reduce((n, m) => n + readyCount(m), 0);
   if (conversations > 0) {
     pieces.push(
@@ -136,7 +136,7 @@ export function overviewVerdict(models: readonly Model[], all: Throughput | unde
       ` ${conversations === 1 ? "stays" : "stay"} home on ${plural(replicas, "replica")}`,
     );
   } else {
-    pieces.push(" No conversation is live");
+    pieces.push(" No conversation is at work");
   }
   if (all !== undefined && all.promptHour > 0n) {
     pieces.push(

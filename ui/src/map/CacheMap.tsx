@@ -14,7 +14,7 @@ import { type Block, density, type Lane, layOut } from "./geometry";
 export function CacheMapPanel({ card, at }: { card: RoutingCard; at: number }) {
   const map = layOut(card.replicas, Number(card.sharedTokens ?? 0n));
   const { shown, more } = useFold(map.lanes);
-  const { live, capacity } = totals(card);
+  const { working, capacity } = totals(card);
   const fit = fitWord(card.fit);
   return (
     <Panel
@@ -25,7 +25,7 @@ export function CacheMapPanel({ card, at }: { card: RoutingCard; at: number }) {
         capacity !== undefined &&
         capacity > 0 && (
           <Pill tone={fit.tone}>
-            <b>{fit.word}</b> {Math.round((live / capacity) * 100)} %
+            <b>{fit.word}</b> {Math.round((working / capacity) * 100)} %
           </Pill>
         )
       }

@@ -8,10 +8,10 @@ function replica(index: number, capacity: number | undefined, contexts: number[]
   return create(RoutingReplicaSchema, {
     index,
     ...(capacity === undefined ? {} : { capacityTokens: BigInt(capacity) }),
-    liveTokens: BigInt(contexts.reduce((sum, c) => sum + c - 1000, shared)),
+    activeTokens: BigInt(contexts.reduce((sum, c) => sum + c - 1000, shared)),
     conversations: contexts.map((c, i) => ({
       id: `c${index}${i}`,
-      contextTokens: BigInt(c),
+      workingTokens: BigInt(c - 1000),
       inFlight: i % 2,
     })),
     ...more,
@@ -65,7 +65,7 @@ describe("the map of the caches", () => {
 
   it("shows conversations left out of the list as one block", () => {
     const [lane] = layOut(
-      [replica(0, 100_000, [3000], { liveTokens: 30_000n, conversationsLeftOut: 12 })],
+      [replica(0, 100_000, [3000], { activeTokens: 30_000n, conversationsLeftOut: 12 })],
       1000,
     ).lanes;
     expect(lane?.blocks.at(-1)).toMatchObject({ kind: "rest", tokens: 27_000, folded: 12 });

@@ -76,15 +76,14 @@ function byPlace(a: Conversation, b: Conversation): number {
 
 /** Returns the parts of a lane from left to right, in tokens. */
 function partsOf(replica: RoutingReplica, shared: number): Part[] {
-  const live = Number(replica.liveTokens);
+  const working = Number(replica.activeTokens);
   // A replica that nobody uses holds no shared prompt either.
-  const sharedHere = Math.min(shared, live);
+  const sharedHere = Math.min(shared, working);
   const parts: Part[] = [];
   if (sharedHere > 0) parts.push({ kind: "shared", tokens: sharedHere });
-  let left = live - sharedHere;
+  let left = working - sharedHere;
   for (const conversation of [...replica.conversations].sort(byPlace)) {
-    const context = Number(conversation.contextTokens ?? conversation.residentTokens);
-    const own = Math.max(context - shared, 0);
+    const own = Number(conversation.workingTokens ?? 0n);
     if (own === 0) continue;
     left -= own;
     parts.push({

@@ -13,6 +13,7 @@ import { modelWord } from "../lib/words";
 import { CacheMapPanel } from "../map/CacheMap";
 import { StatePill, Verdict } from "../parts/bits";
 import { Decisions } from "../parts/Decisions";
+import { LearnedPanel } from "../parts/Learned";
 import { Panel, Skeleton } from "../parts/Panel";
 import { RoutingCardPanel } from "../parts/RoutingCard";
 import { useTitle } from "../parts/title";
@@ -75,6 +76,7 @@ function Known({ model }: { model: Model }) {
         <TokensPanel />
         <Decisions model={model.name} records={card?.latest} />
       </div>
+      {card?.learned !== undefined && !empty && <LearnedPanel learned={card.learned} />}
       {model.status?.state !== ModelState.BROKEN && <Forms model={model} />}
     </>
   );

@@ -71,8 +71,8 @@ export function boxWord(all: readonly Model[]): Word {
 function boxCounts(all: readonly Model[]): string {
   const running = all.filter((m) => m.running);
   const replicas = running.reduce((n, m) => n + (m.status?.replicas.length ?? 0), 0);
-  const live = running.reduce((n, m) => n + (m.status?.liveConversations ?? 0), 0);
-  return [plural(running.length, "model"), plural(replicas, "replica"), plural(live, "conversation")].join(
+  const active = running.reduce((n, m) => n + (m.status?.activeConversations ?? 0), 0);
+  return [plural(running.length, "model"), plural(replicas, "replica"), plural(active, "conversation")].join(
     " · ",
   );
 }

@@ -55,7 +55,7 @@ function Row({ model }: { model: Model }) {
       <td class="text">
         <FitCell model={model} />
       </td>
-      <td>{count(status?.liveConversations)}</td>
+      <td>{count(status?.activeConversations)}</td>
       <Figure text={share(status?.hitRateHour)} />
       <Figure text={seconds(status?.firstTokenP50Seconds)} />
       <td>{count(status?.completionTokensPerSecond)}</td>

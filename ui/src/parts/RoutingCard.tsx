@@ -1,7 +1,7 @@
 /** The data-parallel routing card: pills, one row a replica, since when it counts. */
 import type { RoutingCard, RoutingReplica } from "../gen/lmwarden/v1/routing_pb";
-import { ReplicaState } from "../gen/lmwarden/v1/routing_pb";
-import { ABSENT, count, dateTime, milliseconds, percent, share, span } from "../lib/format";
+import { Admission, ReplicaState } from "../gen/lmwarden/v1/routing_pb";
+import { ABSENT, count, dateTime, milliseconds, percent, plural, share, span } from "../lib/format";
 import { replicaPath } from "../lib/paths";
 import { replicaWord } from "../lib/words";
 import { modelNamed, now, STALE } from "../store";
@@ -35,6 +35,7 @@ export function RoutingCardPanel({ card, at }: { card: RoutingCard; at: number }
       </div>
       {more}
       <Troubles card={card} />
+      {card.admissionMessage !== "" && <p class="small">{card.admissionMessage}</p>}
       <small>
         Counters since the warden started, {dateTime(card.countersSince)}. {ageWords(card, waited)}
       </small>
@@ -84,6 +85,11 @@ function Pills({ card }: { card: RoutingCard }) {
           In flight <b>{count(card.inFlight)}</b>
         </span>
       </Pill>
+      <Pill title="working set: only what the caches hold is let in; none: every request goes at once">
+        <span>
+          Admission <b>{admissionWords(card)}</b>
+        </span>
+      </Pill>
       <Pill>
         <span>
           Held{" "}
@@ -95,6 +101,14 @@ function Pills({ card }: { card: RoutingCard }) {
       </Pill>
     </>
   );
+}
+
+/** The admission in force and, where it works, how many places it keeps. */
+export function admissionWords(card: RoutingCard): string {
+  if (card.admission !== Admission.WORKING_SET) return "none";
+  return card.admissionMessage === ""
+    ? `working set, ${plural(card.admittedConversations, "place")}`
+    : "working set, not yet";
 }
 
 /** Age of a replica's engine figures now, in milliseconds; undefined before the first. */
