@@ -2,15 +2,19 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 // API is the shape in which turns are sent.
@@ -63,6 +67,8 @@ type Message struct {
 type Ask struct {
 	// Conversation is the id that the client states, in the shape of a UUID.
 	Conversation string
+	// Agent is the id of a subagent of that conversation, or empty.
+	Agent string
 	// System is the system prompt.
 	System string
 	// History holds the whole conversation, the new user message last.
@@ -174,10 +180,14 @@ func (c *Client) request(ctx context.Context, ask Ask) (*http.Request, error) {
 		req.Header.Set("Authorization", "Bearer "+c.Key)
 	}
 	if c.API == Chat {
-		req.Header.Set("X-Session-Id", ask.Conversation)
-	} else {
-		req.Header.Set("Anthropic-Version", "2023-06-01")
-		req.Header.Set("X-Claude-Code-Session-Id", ask.Conversation)
+		// Clients of this API have no word for a subagent: it is a session of its own.
+		req.Header.Set("X-Session-Id", cmp.Or(ask.Agent, ask.Conversation))
+		return req, nil
+	}
+	req.Header.Set("Anthropic-Version", "2023-06-01")
+	req.Header.Set("X-Claude-Code-Session-Id", ask.Conversation)
+	if ask.Agent != "" {
+		req.Header.Set("X-Claude-Code-Agent-Id", ask.Agent)
 	}
 	return req, nil
 }
@@ -208,15 +218,14 @@ func statusError(resp *http.Response) error {
 // what the chat template adds. A first failure here tells that the endpoint is not
 // one that a load can be run against.
 func (c *Client) Calibrate(ctx context.Context, seed uint64) (bytesPerToken float64, err error) {
-	load := Load{FirstMin: 1, FirstMax: 1, TurnTokens: 1, Turns: 1, BytesPerToken: 4000}
-	short := NewScript(load, seed, "calibrate", 0, 0)
-	load.BytesPerToken = 12000
-	long := NewScript(load, seed, "calibrate", 0, 1)
+	size := load.Load{First: load.Size{Min: 1, Max: 1}, TurnTokens: 1, OutputTokens: 1, Turns: 1}
+	short, _ := NewScript(Load{size, 4000}, seed, "calibrate", 0, 0).Next()
+	long, _ := NewScript(Load{size, 12000}, seed, "calibrate", 0, 1).Next()
 	var prompts [2]int
-	for i, script := range []Script{short, long} {
+	for i, said := range []Said{short, long} {
 		answer, err := c.Send(ctx, Ask{
-			Conversation: script.ID,
-			History:      []Message{{Role: "user", Text: script.Turns[0]}},
+			Conversation: uuid(rand.New(rand.NewPCG(seed, uint64(i)))),
+			History:      []Message{{Role: "user", Text: said.Text}},
 			MaxTokens:    1,
 		})
 		if err != nil {
@@ -228,5 +237,5 @@ func (c *Client) Calibrate(ctx context.Context, seed uint64) (bytesPerToken floa
 	if tokens <= 0 {
 		return 0, fmt.Errorf("%s reports no prompt tokens that grow with the prompt (%d, then %d); the load cannot be sized", c.BaseURL, prompts[0], prompts[1])
 	}
-	return float64(len(long.Turns[0])-len(short.Turns[0])) / float64(tokens), nil
+	return float64(len(long.Text)-len(short.Text)) / float64(tokens), nil
 }

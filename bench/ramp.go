@@ -9,8 +9,8 @@ import (
 
 // RampOptions says which steps are run, and how an arm is switched on.
 type RampOptions struct {
-	// Arms by name, in the order in which the first round runs them; the next round
-	// runs them the other way round, so that neither always comes second.
+	// Arms by name, in the order in which the first step runs them; the next step and
+	// the next round run them the other way round, so that neither always comes second.
 	Arms []string
 	// Steps are numbers of sessions at the same time.
 	Steps []int
@@ -23,6 +23,8 @@ type RampOptions struct {
 	// SamePrompts lets all arms send the same texts, so that later arms may find
 	// them cached by earlier ones. Without it each step has texts of its own.
 	SamePrompts bool
+	// Done, if set, tells which steps were measured before; they are left out.
+	Done func(arm string, sessions, round int) bool
 	// Switch makes an arm the one in force; nil when there is nothing to switch.
 	Switch func(ctx context.Context, arm string) error
 	// OnStep, if set, hears before each step begins.
@@ -49,6 +51,9 @@ func (o RampOptions) Validate() error {
 		errs = append(errs, fmt.Errorf("a step of %s is too short to measure anything; choose 1s or more", o.Duration))
 	}
 	errs = append(errs, o.Step.Load.Validate())
+	if o.Rounds < 0 || o.Rounds > 1000 {
+		errs = append(errs, fmt.Errorf("%d rounds are not possible; choose 1 to 1000", o.Rounds))
+	}
 	return errors.Join(errs...)
 }
 
@@ -60,10 +65,13 @@ func Ramp(ctx context.Context, opts RampOptions) ([]Step, error) {
 	}
 	var results []Step
 	for round := range max(1, opts.Rounds) {
-		for _, sessions := range opts.Steps {
+		for n, sessions := range opts.Steps {
 			for i := range opts.Arms {
-				if round%2 == 1 {
+				if (round+n)%2 == 1 {
 					i = len(opts.Arms) - 1 - i
+				}
+				if opts.Done != nil && opts.Done(opts.Arms[i], sessions, round+1) {
+					continue
 				}
 				step, err := opts.one(ctx, opts.Arms[i], sessions, round+1)
 				if err != nil {
@@ -96,6 +104,7 @@ func (o RampOptions) one(ctx context.Context, arm string, sessions, round int) (
 	}
 	opts := o.Step
 	opts.Arm, opts.Sessions, opts.Duration = arm, sessions, o.Duration
+	opts.Seed += uint64(round - 1) // other sizes, the same ones for all arms of a round
 	if !o.SamePrompts {
 		opts.Salt = fmt.Sprintf("%s/%s/%d/%d", opts.Salt, arm, sessions, round)
 	}

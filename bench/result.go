@@ -87,6 +87,10 @@ type Step struct {
 	StayedPercent *float64 `json:"stayedPercent,omitempty"`
 	// FairnessPercent is the answered turns of the slowest slot over the mean slot's.
 	FairnessPercent *float64 `json:"fairnessPercent,omitempty"`
+	// SlowestSlotSeconds is the mean time to first token of the slot with the longest;
+	// LongestWaitSeconds is the longest of all.
+	SlowestSlotSeconds *float64 `json:"slowestSlotSeconds,omitempty"`
+	LongestWaitSeconds *float64 `json:"longestWaitSeconds,omitempty"`
 	// ReplicasBusy is how many replicas ran requests, averaged over polls.
 	ReplicasBusy *float64 `json:"replicasBusy,omitempty"`
 	// Time to the first token of all turns, of first turns (always cold) and of later
@@ -104,20 +108,32 @@ type Step struct {
 type tally struct {
 	out                    Step
 	first, later, sessions []time.Duration
-	perSlot                []int
+	perSlot                []slotTally
 	replicas               map[int]*ReplicaRow
 	measured               int // prompt tokens of requests that reported cached ones
 	known, stayed          int // later turns with a known replica, and those that stayed
 }
 
+// slotTally is what one slot got.
+type slotTally struct {
+	answered int // turns
+	begun    int // turns with a first token
+	waited   time.Duration
+	longest  time.Duration
+}
+
 func newTally(slots int) *tally {
-	return &tally{perSlot: make([]int, slots), replicas: make(map[int]*ReplicaRow)}
+	return &tally{perSlot: make([]slotTally, slots), replicas: make(map[int]*ReplicaRow)}
 }
 
 // add counts one turn.
 func (t *tally) add(turn Turn) {
 	answer := turn.Answer
 	if answer.FirstToken > 0 && (turn.Err == nil || turn.Cut) {
+		slot := &t.perSlot[turn.Slot]
+		slot.begun++
+		slot.waited += answer.FirstToken
+		slot.longest = max(slot.longest, answer.FirstToken)
 		if turn.Number == 1 {
 			t.first = append(t.first, answer.FirstToken)
 		} else {
@@ -136,7 +152,7 @@ func (t *tally) add(turn Turn) {
 		return
 	}
 	t.out.Requests++
-	t.perSlot[turn.Slot]++
+	t.perSlot[turn.Slot].answered++
 	t.out.OutputTokens += answer.Usage.Completion
 	t.out.PromptTokens += answer.Usage.Prompt
 	if answer.Usage.Cached >= 0 {
@@ -178,7 +194,7 @@ func (t *tally) step(elapsed time.Duration) Step {
 	out.OutputTokensPerMinute = math.Round(float64(out.OutputTokens) / elapsed.Minutes())
 	out.HitPercent = percent(out.CachedTokens, t.measured)
 	out.StayedPercent = percent(t.stayed, t.known)
-	out.FairnessPercent = percent(slices.Min(t.perSlot)*len(t.perSlot), out.Requests)
+	t.fairness(&out)
 	out.TTFBFirst, out.TTFBLater = QuantilesOf(t.first), QuantilesOf(t.later)
 	out.TTFB = QuantilesOf(slices.Concat(t.first, t.later))
 	out.SessionTime = QuantilesOf(t.sessions)
@@ -187,6 +203,23 @@ func (t *tally) step(elapsed time.Duration) Step {
 	}
 	slices.SortFunc(out.Replicas, func(a, b ReplicaRow) int { return cmp.Compare(a.Index, b.Index) })
 	return out
+}
+
+// fairness compares the slots.
+func (t *tally) fairness(out *Step) {
+	fewest := math.MaxInt
+	var slowest, longest time.Duration
+	for _, slot := range t.perSlot {
+		fewest = min(fewest, slot.answered)
+		longest = max(longest, slot.longest)
+		if slot.begun > 0 {
+			slowest = max(slowest, slot.waited/time.Duration(slot.begun))
+		}
+	}
+	out.FairnessPercent = percent(fewest*len(t.perSlot), out.Requests)
+	if longest > 0 {
+		out.SlowestSlotSeconds, out.LongestWaitSeconds = seconds(slowest), seconds(longest)
+	}
 }
 
 // percent returns part of whole in percent with two decimals, or nil without a whole.

@@ -6,14 +6,19 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 // StepOptions says what one step does.
 type StepOptions struct {
 	// Client sends the turns.
 	Client *Client
-	// Load is the shape of the conversations.
+	// Load is what the clients do. Of its own number of sessions nothing is taken.
 	Load Load
+	// Trace, when set, is played instead of the load's conversations, once. Sessions is
+	// then the number of its conversations.
+	Trace *load.Trace
 	// Arm names what is measured: "on", "off". It goes into the result.
 	Arm string
 	// Sessions is the number of conversations at the same time, at least 1.
@@ -65,6 +70,9 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	if err := opts.Load.Validate(); err != nil {
 		return Step{}, err
 	}
+	if opts.Trace != nil {
+		opts.Sessions = opts.Trace.Conversations()
+	}
 	if opts.Sessions < 1 {
 		return Step{}, fmt.Errorf("a step needs at least 1 session, not %d", opts.Sessions)
 	}
@@ -78,7 +86,7 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	turns := make(chan Turn)
 	var slots sync.WaitGroup
 	for slot := range opts.Sessions {
-		slots.Go(func() { runSlot(step, opts, slot, turns) })
+		slots.Go(func() { runSlot(step, opts, slot, start, turns) })
 	}
 	var busy busyMeter
 	if opts.Busy != nil {
@@ -104,50 +112,86 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	return result, nil
 }
 
-// runSlot holds one conversation after the other until the step ends.
-func runSlot(ctx context.Context, opts StepOptions, slot int, turns chan<- Turn) {
+// runSlot holds one conversation after the other until the step ends, or the one of
+// the trace.
+func runSlot(ctx context.Context, opts StepOptions, slot int, start time.Time, turns chan<- Turn) {
+	if opts.Trace != nil {
+		script := newScript(opts.Trace.Begin(slot), opts.Load.BytesPerToken, opts.Seed, opts.Salt)
+		_ = talk(ctx, opts, script, "", start, Turn{Slot: slot}, turns) // told as a turn
+		return
+	}
+	pause(ctx, opts.Load.Start(opts.Seed, slot))
 	for number := 0; ctx.Err() == nil; number++ {
-		script := NewScript(opts.Load, opts.Seed, opts.Salt, slot, number)
-		if err := converse(ctx, opts, script, Turn{Slot: slot, Conversation: number}, turns); err != nil {
-			pause(ctx, failurePause)
-			continue
+		if every := opts.Load.StartEvery; every > 0 {
+			since := time.Since(start)
+			pause(ctx, (since+every-1)/every*every-since)
 		}
-		pause(ctx, opts.Load.Gap)
+		script := NewScript(opts.Load, opts.Seed, opts.Salt, slot, number)
+		if err := talk(ctx, opts, script, "", start, Turn{Slot: slot, Conversation: number}, turns); err != nil {
+			pause(ctx, failurePause)
+		}
 	}
 }
 
-// converse holds one conversation. It gives up at the first failed turn, since the
-// next one would send a history that the endpoint never answered.
-func converse(ctx context.Context, opts StepOptions, script Script, turn Turn, turns chan<- Turn) error {
-	start := time.Now()
-	history := make([]Message, 0, 2*len(script.Turns))
+// talk holds one conversation; session is the id of the one that began it as its
+// subagent. It gives up at the first failed turn, since the next one would send a
+// history that the endpoint never answered. The pause after the last answer is its
+// own, as that of all others.
+func talk(ctx context.Context, opts StepOptions, script *Script, session string, start time.Time, turn Turn, turns chan<- Turn) error {
+	began := time.Now()
+	ask := Ask{Conversation: script.ID, System: script.System}
+	if session != "" {
+		ask.Conversation, ask.Agent = session, script.ID
+	}
 	home := -1
-	for i, said := range script.Turns {
-		if i > 0 && !pause(ctx, opts.Load.Gap) {
+	for {
+		said, ok := script.Next()
+		if !ok {
+			return nil
+		}
+		wait := time.Until(start.Add(said.At))
+		if said.Number > 1 || turn.Conversation > 0 {
+			wait = max(wait, said.Think)
+		}
+		if !pause(ctx, wait) {
 			return ctx.Err()
 		}
-		history = append(history, Message{Role: "user", Text: said})
-		answer, err := opts.Client.Send(ctx, Ask{
-			Conversation: script.ID,
-			System:       script.System,
-			History:      history,
-			MaxTokens:    opts.Load.MaxOutputTokens,
-		})
-		turn.Number, turn.Answer, turn.Err = i+1, answer, err
+		if said.Number == 1 {
+			began = time.Now()
+		}
+		if said.Rewritten {
+			ask.History = nil
+		}
+		ask.History = append(ask.History, Message{Role: "user", Text: said.Text})
+		ask.MaxTokens = said.Output
+		answer, err := opts.Client.Send(ctx, ask)
+		turn.Number, turn.Answer, turn.Err = said.Number, answer, err
 		turn.Cut = err != nil && ctx.Err() != nil
-		turn.Stayed = i > 0 && answer.Replica >= 0 && answer.Replica == home
-		turn.Last = err == nil && i == len(script.Turns)-1
+		turn.Stayed = said.Number > 1 && answer.Replica >= 0 && answer.Replica == home
+		turn.Last = err == nil && said.Last && session == ""
 		if turn.Last {
-			turn.SessionTime = time.Since(start)
+			turn.SessionTime = time.Since(began)
 		}
 		turns <- turn
 		if err != nil {
 			return err
 		}
 		home = answer.Replica
-		history = append(history, Message{Role: "assistant", Text: answer.Text})
+		ask.History = append(ask.History, Message{Role: "assistant", Text: answer.Text})
+		runAgents(ctx, opts, said.Agents, script.ID, start, turn.Slot, turns)
 	}
-	return nil
+}
+
+// runAgents holds the conversations of subagents and returns when all have ended. One
+// that failed has ended too.
+func runAgents(ctx context.Context, opts StepOptions, scripts []*Script, session string, start time.Time, slot int, turns chan<- Turn) {
+	var agents sync.WaitGroup
+	for _, script := range scripts {
+		agents.Go(func() {
+			_ = talk(ctx, opts, script, session, start, Turn{Slot: slot}, turns) // told as a turn
+		})
+	}
+	agents.Wait()
 }
 
 // pause waits, and returns false when the step ended meanwhile.
@@ -156,7 +200,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 // words make texts that read a little like a coding session; a tokenizer finds
@@ -17,51 +19,72 @@ var words = strings.Fields(`
 	fix move rename split merge build run trace log print assert expect match
 	list map slice string number field type method struct package module import`)
 
-// Script is one conversation of a load: who it is and what it says. The same seed,
-// salt, slot and number give the same script; slot and number give its sizes.
+// Script is one conversation of a load: who it is and what it says, turn by turn. The
+// same seed, salt and conversation give the same script.
 type Script struct {
 	// ID is the conversation's id, in the shape of a UUID.
 	ID string
-	// System is the prompt that all conversations of the seed share.
+	// Kind is what the conversation is within its client's session.
+	Kind load.Kind
+	// System is the prompt that all conversations of its kind and seed share.
 	System string
-	// Turns holds what the user says, turn by turn.
-	Turns []string
+
+	talk  *load.Talk
+	texts *rand.Rand
+	ratio float64
+	seed  uint64
+	salt  string
+}
+
+// Said is one turn of a script.
+type Said struct {
+	load.Turn
+	// Text is what the user says.
+	Text string
+	// Agents are the scripts of the conversations that begin after the answer.
+	Agents []*Script
 }
 
 // NewScript writes the conversation that a slot holds as its number-th, both from 0.
 // The salt changes the text of a conversation but not its sizes, so that two arms
 // carry the same load and neither finds the other's prompts in a cache; the system
 // prompt depends on the seed alone.
-func NewScript(load Load, seed uint64, salt string, slot, number int) Script {
-	sizes := rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(number)))
-	first := load.FirstMin + sizes.IntN(load.FirstMax-load.FirstMin+1)
-
-	texts := rand.New(rand.NewPCG(seed^saltOf(salt), uint64(slot)<<32|uint64(number)))
-	script := Script{
-		ID:     uuid(texts),
-		System: text(rand.New(rand.NewPCG(seed, 0)), load.bytes(load.SharedTokens)),
-		Turns:  make([]string, load.Turns),
-	}
-	for i := range script.Turns {
-		size := load.TurnTokens
-		if i == 0 {
-			size = first
-		}
-		script.Turns[i] = text(texts, load.bytes(size))
-	}
-	return script
+func NewScript(l Load, seed uint64, salt string, slot, number int) *Script {
+	return newScript(l.Begin(seed, slot, number), l.BytesPerToken, seed, salt)
 }
 
-// bytes is the length of a text of so many tokens.
-func (l Load) bytes(tokens int) int { return int(float64(tokens)*l.BytesPerToken + 0.5) }
+func newScript(talk *load.Talk, bytesPerToken float64, seed uint64, salt string) *Script {
+	texts := rand.New(rand.NewPCG(seed^hash(salt), talk.ID))
+	return &Script{
+		ID: uuid(texts), Kind: talk.Kind,
+		System: text(rand.New(rand.NewPCG(seed, hash(talk.Shared))), size(talk.SharedTokens, bytesPerToken)),
+		talk:   talk, texts: texts, ratio: bytesPerToken, seed: seed, salt: salt,
+	}
+}
 
-// saltOf spreads a salt over 64 bits; the empty salt changes nothing.
-func saltOf(salt string) uint64 {
-	if salt == "" {
+// Next writes the next turn. False means that the conversation has ended.
+func (s *Script) Next() (Said, bool) {
+	turn, ok := s.talk.Next()
+	if !ok {
+		return Said{}, false
+	}
+	said := Said{Turn: turn, Text: text(s.texts, size(turn.Tokens, s.ratio))}
+	for _, talk := range turn.Agents {
+		said.Agents = append(said.Agents, newScript(talk, s.ratio, s.seed, s.salt))
+	}
+	return said, true
+}
+
+// size is the length of a text of so many tokens, in bytes.
+func size(tokens int, bytesPerToken float64) int { return int(float64(tokens)*bytesPerToken + 0.5) }
+
+// hash spreads a name over 64 bits; the empty one changes nothing.
+func hash(name string) uint64 {
+	if name == "" {
 		return 0
 	}
 	h := fnv.New64a()
-	h.Write([]byte(salt))
+	h.Write([]byte(name))
 	return h.Sum64()
 }
 

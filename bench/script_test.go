@@ -3,37 +3,51 @@ package bench
 import (
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 var uuidShape = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
+// tell writes a script to its end.
+func tell(s *Script) []Said {
+	var all []Said
+	for {
+		said, ok := s.Next()
+		if !ok {
+			return all
+		}
+		all = append(all, said)
+	}
+}
+
 // TestScript holds a conversation to its seed and its sizes.
 func TestScript(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		load := Load{
-			SharedTokens:    rapid.IntRange(0, 500).Draw(t, "shared"),
-			FirstMin:        rapid.IntRange(1, 500).Draw(t, "first"),
-			TurnTokens:      rapid.IntRange(1, 200).Draw(t, "turn"),
-			Turns:           rapid.IntRange(1, 8).Draw(t, "turns"),
-			MaxOutputTokens: 1,
-			BytesPerToken:   rapid.Float64Range(0.5, 8).Draw(t, "bytes per token"),
+		l := Load{
+			Load: load.Load{
+				Sessions:     1,
+				SharedTokens: rapid.IntRange(0, 500).Draw(t, "shared"),
+				First:        load.Size{Min: rapid.IntRange(1, 500).Draw(t, "first")},
+				TurnTokens:   rapid.IntRange(1, 200).Draw(t, "turn"),
+				Turns:        rapid.IntRange(1, 8).Draw(t, "turns"),
+				OutputTokens: 1,
+			},
+			BytesPerToken: rapid.Float64Range(0.5, 8).Draw(t, "bytes per token"),
 		}
-		load.FirstMax = load.FirstMin + rapid.IntRange(0, 100).Draw(t, "spread")
+		l.First.Max = l.First.Min + rapid.IntRange(0, 100).Draw(t, "spread")
 		seed := rapid.Uint64().Draw(t, "seed")
 		slot, number := rapid.IntRange(0, 99).Draw(t, "slot"), rapid.IntRange(0, 99).Draw(t, "number")
 
-		script := NewScript(load, seed, "a", slot, number)
-		again := NewScript(load, seed, "a", slot, number)
-		if script.ID != again.ID || script.System != again.System || !slices.Equal(script.Turns, again.Turns) {
+		script, again, other := NewScript(l, seed, "a", slot, number), NewScript(l, seed, "a", slot, number), NewScript(l, seed, "b", slot, number)
+		turns, sameTurns, otherTurns := tell(script), tell(again), tell(other)
+		if script.ID != again.ID || script.System != again.System {
 			t.Fatal("the same seed wrote two conversations")
 		}
-		other := NewScript(load, seed, "b", slot, number)
 		if other.ID == script.ID {
 			t.Fatal("another salt gave the same conversation")
 		}
@@ -43,19 +57,22 @@ func TestScript(t *testing.T) {
 		if !uuidShape.MatchString(script.ID) {
 			t.Fatalf("id %q is no UUID", script.ID)
 		}
-		if len(script.Turns) != load.Turns {
-			t.Fatalf("%d turns, want %d", len(script.Turns), load.Turns)
+		if len(turns) != l.Turns {
+			t.Fatalf("%d turns, want %d", len(turns), l.Turns)
 		}
-		tokens := func(s string) int { return int(math.Round(float64(len(s)) / load.BytesPerToken)) }
-		for i, said := range script.Turns {
-			low, high := load.TurnTokens, load.TurnTokens
-			if i == 0 {
-				low, high = load.FirstMin, load.FirstMax
+		tokens := func(s string) int { return int(math.Round(float64(len(s)) / l.BytesPerToken)) }
+		for i, said := range turns {
+			if said.Text != sameTurns[i].Text {
+				t.Fatal("the same seed wrote two texts")
 			}
-			if n := tokens(said); n < low-1 || n > high+1 {
+			low, high := l.TurnTokens, l.TurnTokens
+			if i == 0 {
+				low, high = l.First.Min, l.First.Max
+			}
+			if n := tokens(said.Text); n < low-1 || n > high+1 {
 				t.Fatalf("turn %d has %d tokens, want %d to %d", i+1, n, low, high)
 			}
-			if len(said) != len(other.Turns[i]) {
+			if len(said.Text) != len(otherTurns[i].Text) {
 				t.Fatalf("the salt changed the size of turn %d", i+1)
 			}
 		}
@@ -68,40 +85,27 @@ func TestScriptsDiffer(t *testing.T) {
 	seen := make(map[string]bool)
 	for slot := range 20 {
 		for number := range 20 {
-			first := NewScript(AgentLoad(), 1, "", slot, number).Turns[0][:200]
-			if seen[first] {
+			said, _ := NewScript(AgentLoad(), 1, "", slot, number).Next()
+			if first := said.Text[:200]; seen[first] {
 				t.Fatalf("slot %d conversation %d begins like another one", slot, number)
+			} else {
+				seen[first] = true
 			}
-			seen[first] = true
 		}
 	}
 }
 
 // TestLoadValidate names each field that is out of range.
 func TestLoadValidate(t *testing.T) {
-	if err := AgentLoad().Validate(); err != nil {
+	l := AgentLoad()
+	if err := l.Validate(); err != nil {
 		t.Fatalf("the load of an agent is refused: %v", err)
 	}
-	tests := []struct {
-		name   string
-		change func(*Load)
-		want   string
-	}{
-		{"no turns", func(l *Load) { l.Turns = 0 }, "at least 1 turn, not 0"},
-		{"first message turned round", func(l *Load) { l.FirstMax = 10 }, "(10 tokens) is below the smallest (7200)"},
-		{"negative gap", func(l *Load) { l.Gap = -time.Second }, "gap between turns"},
-		{"no bytes", func(l *Load) { l.BytesPerToken = 0 }, "bytes per token"},
-		{"no answer", func(l *Load) { l.MaxOutputTokens = 0 }, "an answer needs"},
-		{"empty turn", func(l *Load) { l.TurnTokens = 0 }, "a turn needs"},
-		{"negative prompt", func(l *Load) { l.SharedTokens = -1 }, "shared tokens"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			load := AgentLoad()
-			test.change(&load)
-			if err := load.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Fatalf("error %v, want one with %q", err, test.want)
-			}
-		})
+	l.BytesPerToken, l.TurnTokens = 0, 0
+	err := l.Validate()
+	for _, want := range []string{"bytes per token", "a turn needs"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lmwarden/lmwarden/bench"
 )
@@ -41,28 +42,37 @@ type Row struct {
 	PerRun []Run `json:"perRun"`
 }
 
-// Summarize puts the runs of each arm and number of sessions together, in the order in
-// which they first come. Partial runs are left out.
+// Summarize puts the runs of each arm and number of sessions together: the arms at one
+// number of sessions below each other, both in the order in which they first come.
+// Partial runs are left out.
 func Summarize(runs []Run) []Row {
 	type step struct {
 		arm      string
 		sessions int
 	}
-	var order []step
+	var arms []string
+	var sessions []int
 	byStep := make(map[step][]Run)
 	for _, r := range runs {
 		if r.Partial {
 			continue
 		}
 		s := step{r.Arm, r.Sessions}
-		if byStep[s] == nil {
-			order = append(order, s)
+		if !slices.Contains(arms, s.arm) {
+			arms = append(arms, s.arm)
+		}
+		if !slices.Contains(sessions, s.sessions) {
+			sessions = append(sessions, s.sessions)
 		}
 		byStep[s] = append(byStep[s], r)
 	}
 	var rows []Row
-	for _, s := range order {
-		rows = append(rows, summarize(byStep[s]))
+	for _, n := range sessions {
+		for _, arm := range arms {
+			if runs := byStep[step{arm, n}]; runs != nil {
+				rows = append(rows, summarize(runs))
+			}
+		}
 	}
 	return rows
 }
@@ -141,8 +151,8 @@ func Of(s bench.Step, seed uint64) Run {
 			LaterTurnP50Seconds: s.TTFBLater.P50, LaterTurnP95Seconds: s.TTFBLater.P95,
 			SessionP50Seconds: s.SessionTime.P50, SessionP95Seconds: s.SessionTime.P95,
 			ReplicasBusy: s.ReplicasBusy, HitPercent: s.HitPercent, StayedPercent: s.StayedPercent,
-			FairnessPercent: s.FairnessPercent,
-			Requests:        count(s.Requests), SessionsEnded: count(s.SessionsDone), Errors: count(s.Errors),
+			FairnessPercent: s.FairnessPercent, SlowestSlotSeconds: s.SlowestSlotSeconds, LongestWaitSeconds: s.LongestWaitSeconds,
+			Requests: count(s.Requests), SessionsEnded: count(s.SessionsDone), Errors: count(s.Errors),
 		},
 	}
 }

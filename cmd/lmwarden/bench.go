@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lmwarden/lmwarden/bench"
+	"github.com/lmwarden/lmwarden/bench/report"
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
-// outputCSV is a form that only the tables of bench have.
+// outputCSV is a form that only measurements have.
 const outputCSV = "csv"
 
 func (a *app) benchCommand() *cobra.Command {
@@ -30,6 +32,10 @@ type benchFlags struct {
 	steps    []int
 	duration time.Duration
 	rounds   int
+	load     string
+	think    string
+	trace    string
+	resume   string
 	url      string
 	model    string
 	key      string
@@ -45,25 +51,32 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 		Short: "Run coding-agent conversations in steps and print a table",
 		Long: "Run synthetic coding-agent conversations (a shared system prompt, a long first\n" +
 			"message, five more turns, closed loop) at each number of sessions, once per arm,\n" +
-			"and print what the client measured. Arms switch the model's routing: off, on, and\n" +
-			"the placement policies hash, random and \"round robin\". Afterwards the routing is as\n" +
-			"before. With --url any OpenAI or Anthropic endpoint is measured, as one arm.\n" +
-			"An interrupt keeps what was measured.",
-		Example: "  lmwarden bench sessions --arms off,on --steps 4,8,16 --duration 3m\n" +
+			"and print what the client measured. Arms switch the model's routing: off, on, or a\n" +
+			"policy by its name (" + strings.Join(armNames(), ", ") + ").\n" +
+			"Afterwards the routing is as before. With --url any OpenAI or Anthropic endpoint is\n" +
+			"measured, as one arm. What runs when a step ends is cut and never counted. An\n" +
+			"interrupt prints what was measured; --resume FILE goes on from there.",
+		Example: "  lmwarden bench sessions --arms off,on --steps 4,8,16,24,32 --duration 3m\n" +
+			"  lmwarden bench sessions --arms off,hash,on --steps 8 --rounds 4 -o html > report.html\n" +
 			"  lmwarden bench sessions --url http://10.0.0.5:8000 --model qwen3-4b --api chat",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error { return a.benchSessions(c.Context(), f) },
 	}
-	c.Flags().StringSliceVar(&f.arms, "arms", []string{"off", "on"}, "arms in the order of the first round")
-	c.Flags().IntSliceVar(&f.steps, "steps", []int{4, 8}, "numbers of sessions at the same time")
-	c.Flags().DurationVar(&f.duration, "duration", time.Minute, "length of a step")
-	c.Flags().IntVar(&f.rounds, "rounds", 1, "how often each step is run; the order of the arms turns around each time")
-	c.Flags().StringVar(&f.url, "url", "", "endpoint to measure instead of the daemon's own")
-	c.Flags().StringVar(&f.model, "model", "", "model to ask for; not needed when the daemon has only one")
-	c.Flags().StringVar(&f.key, "key", "", "API key of the endpoint; better set LMWARDEN_KEY")
-	c.Flags().StringVar(&f.api, "api", string(bench.Messages), "API to use: messages or chat")
-	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the conversations' texts")
-	c.Flags().BoolVar(&f.same, "same-prompts", false, "let all arms send the same texts; later ones may find them cached")
+	fl := c.Flags()
+	fl.StringSliceVar(&f.arms, "arms", []string{"off", "on"}, "arms in the order of the first step; each following step and round turns it around")
+	fl.IntSliceVar(&f.steps, "steps", []int{4, 8}, "numbers of sessions at the same time")
+	fl.DurationVar(&f.duration, "duration", time.Minute, "length of a step")
+	fl.IntVar(&f.rounds, "rounds", 1, "how often each step is run, for confidence intervals")
+	fl.StringVar(&f.load, "load", "seed", "what the clients do; \"lmwarden simulate --list\" describes the loads")
+	fl.StringVar(&f.think, "think", "", "pause between turns in seconds: fixed:0.4, exp:5, uniform:1-20 or mix")
+	fl.StringVar(&f.trace, "trace", "", "file with a recorded trace to play instead, JSON lines")
+	fl.StringVar(&f.resume, "resume", "", "file that keeps what is measured, and from which the series goes on")
+	fl.StringVar(&f.url, "url", "", "endpoint to measure instead of the daemon's own")
+	fl.StringVar(&f.model, "model", "", "model to ask for; not needed when the daemon has only one")
+	fl.StringVar(&f.key, "key", "", "API key of the endpoint; better set LMWARDEN_KEY")
+	fl.StringVar(&f.api, "api", string(bench.Messages), "API to use: messages or chat")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of the conversations' texts; round n uses seed + n - 1")
+	fl.BoolVar(&f.same, "same-prompts", false, "let all arms send the same texts; later ones may find them cached")
 	return c
 }
 
@@ -71,25 +84,67 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 type benchTarget struct {
 	url, model string
 	arms       []string
+	replicas   int                                 // 0 when not known
 	change     func(context.Context, string) error // nil when there is one arm only
 	restore    func() error
 	busy       func(context.Context) (int, bool)
 }
 
-func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
-	api := bench.API(f.api)
-	if api != bench.Messages && api != bench.Chat {
-		return usageErrorf("--api %q does not exist; choose messages or chat", f.api)
+// benchSettings is what makes two series the same, but for how many arms, sessions and
+// rounds they have.
+type benchSettings struct {
+	URL         string     `json:"url"`
+	Model       string     `json:"model"`
+	API         string     `json:"api"`
+	Seed        uint64     `json:"seed"`
+	StepSeconds float64    `json:"stepSeconds"`
+	Load        bench.Load `json:"load"`
+	Trace       string     `json:"trace,omitempty"`
+	SamePrompts bool       `json:"samePrompts"`
+	Version     string     `json:"version"`
+}
+
+// ramp checks the flags and says what is to be run.
+func (a *app) ramp(f benchFlags) (bench.RampOptions, error) {
+	if api := bench.API(f.api); api != bench.Messages && api != bench.Chat {
+		return bench.RampOptions{}, usageErrorf("--api %q does not exist; choose messages or chat", f.api)
 	}
 	if a.output == outputWide || a.output == outputYAML {
-		return usageErrorf("bench has no form %q; choose table, json or csv", a.output)
+		return bench.RampOptions{}, usageErrorf("bench has no form %q; choose table, json, csv or html", a.output)
+	}
+	l, err := load.Find(f.load)
+	if err != nil {
+		return bench.RampOptions{}, usageErrorf("%w", err)
+	}
+	if f.think != "" {
+		if l.Think, err = load.ParseThink(f.think); err != nil {
+			return bench.RampOptions{}, usageErrorf("%w", err)
+		}
 	}
 	ramp := bench.RampOptions{
 		Arms: f.arms, Steps: f.steps, Rounds: f.rounds, Duration: f.duration, SamePrompts: f.same,
-		Step: bench.StepOptions{Load: bench.AgentLoad(), Seed: f.seed},
+		Step: bench.StepOptions{Load: bench.Load{Load: l, BytesPerToken: 4}, Seed: f.seed},
+	}
+	if f.trace != "" {
+		data, err := os.ReadFile(f.trace)
+		if err != nil {
+			return ramp, usageErrorf("the trace cannot be read: %w", err)
+		}
+		if ramp.Step.Trace, err = load.ReadTrace(bytes.NewReader(data)); err != nil {
+			return ramp, usageErrorf("%w", err)
+		}
+		ramp.Steps = []int{ramp.Step.Trace.Conversations()}
 	}
 	if err := ramp.Validate(); err != nil {
-		return usageErrorf("%w", err)
+		return ramp, usageErrorf("%w", err)
+	}
+	return ramp, nil
+}
+
+func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
+	ramp, err := a.ramp(f)
+	if err != nil {
+		return err
 	}
 	target, err := a.benchTarget(ctx, f)
 	if err != nil {
@@ -97,37 +152,65 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 	}
 	ramp.Arms, ramp.Switch, ramp.Step.Busy = target.arms, target.change, target.busy
 	ramp.Step.Client = &bench.Client{
-		BaseURL: target.url, Model: target.model, Key: or(f.key, a.getenv("LMWARDEN_KEY")), API: api,
-		HTTP: bench.NewHTTPClient(slices.Max(f.steps)),
+		BaseURL: target.url, Model: target.model, Key: or(f.key, a.getenv("LMWARDEN_KEY")), API: bench.API(f.api),
+		HTTP: bench.NewHTTPClient(slices.Max(ramp.Steps)),
 	}
 	ratio, err := ramp.Step.Client.Calibrate(ctx, f.seed)
 	if err != nil {
 		return benchFailure(ctx, target.url, err)
 	}
 	ramp.Step.Load.BytesPerToken = ratio
-	fmt.Fprintf(a.err, "%s at %s: %.2f bytes a token; %s of %s\n", target.model, target.url, ratio,
-		plural(len(target.arms)*len(f.steps)*max(1, f.rounds), "step", "steps"), f.duration)
+	settings := benchSettings{
+		URL: target.url, Model: target.model, API: f.api, Seed: f.seed, StepSeconds: f.duration.Seconds(),
+		Load: ramp.Step.Load, Trace: f.trace, SamePrompts: f.same, Version: versionText(),
+	}
+	ledger, err := report.OpenLedger(f.resume, settings)
+	if err != nil {
+		return usageErrorf("%w", err)
+	}
+	runs, err := a.runRamp(ctx, ramp, ledger, target)
+	if len(runs) == 0 {
+		return err
+	}
+	return errors.Join(a.printBench(runs, target, settings, err != nil), err)
+}
+
+// runRamp measures what the ledger does not hold yet and puts the routing back. What
+// was measured comes with the error.
+func (a *app) runRamp(ctx context.Context, ramp bench.RampOptions, ledger *report.Ledger, target benchTarget) ([]report.Run, error) {
+	fmt.Fprintf(a.err, "%s at %s: %.2f bytes a token; %s of %s\n", target.model, target.url, ramp.Step.Load.BytesPerToken,
+		plural(len(ramp.Arms)*len(ramp.Steps)*max(1, ramp.Rounds), "step", "steps"), ramp.Duration)
+	ramp.Done = func(arm string, sessions, round int) bool {
+		_, ok := ledger.Find(arm, sessions, round)
+		return ok
+	}
 	ramp.OnStep = func(arm string, sessions, round int) {
 		fmt.Fprintf(a.err, "round %d, arm %s, %s ...\n", round, arm, plural(sessions, "session", "sessions"))
 	}
+	var partial []report.Run
+	var lost error
 	ramp.OnResult = func(s bench.Step) {
 		fmt.Fprintf(a.err, "  %s, %s, %.0f output tokens a minute\n", plural(s.Requests, "request", "requests"), plural(s.Errors, "error", "errors"), s.OutputTokensPerMinute)
+		if s.Requests == 0 && s.Errors == 0 {
+			fmt.Fprintf(a.err, "  no turn ended within %s; a longer --duration would measure something\n", ramp.Duration)
+		}
+		r := report.Of(s, ramp.Step.Seed+uint64(max(1, s.Round)-1))
+		if s.Partial {
+			partial = append(partial, r)
+		}
+		lost = errors.Join(lost, ledger.Add(r))
 	}
-
-	steps, err := bench.Ramp(ctx, ramp)
-	if err != nil && ctx.Err() == nil {
-		err = benchFailure(ctx, target.url, err)
-	}
-	if ctx.Err() != nil {
+	_, err := bench.Ramp(ctx, ramp)
+	switch {
+	case ctx.Err() != nil:
 		err = errInterrupted
+	case err != nil:
+		err = benchFailure(ctx, target.url, err)
 	}
 	if target.restore != nil {
 		err = errors.Join(err, target.restore())
 	}
-	if len(steps) == 0 {
-		return err
-	}
-	return errors.Join(a.printBench(target, f, ramp.Step.Load, steps), err)
+	return append(slices.Clone(ledger.Runs()), partial...), errors.Join(err, lost)
 }
 
 // benchFailure says which endpoint did not do what a load needs.
@@ -138,49 +221,43 @@ func benchFailure(ctx context.Context, url string, err error) error {
 	return fmt.Errorf("%s cannot be measured: %w", url, err)
 }
 
-// benchReport is what bench prints as JSON.
-type benchReport struct {
-	URL      string       `json:"url"`
-	Model    string       `json:"model"`
-	API      string       `json:"api"`
-	Seed     uint64       `json:"seed"`
-	Seconds  float64      `json:"stepSeconds"`
-	Load     bench.Load   `json:"load"`
-	SameText bool         `json:"samePrompts"`
-	Steps    []bench.Step `json:"steps"`
-}
-
-func (a *app) printBench(target benchTarget, f benchFlags, load bench.Load, steps []bench.Step) error {
-	switch a.output {
-	case outputJSON:
-		return a.writeJSON(benchReport{target.url, target.model, f.api, f.seed, f.duration.Seconds(), load, f.same, steps})
-	case outputCSV:
-		return bench.WriteCSV(a.out, steps)
+// printBench prints a series in the form that is asked for. A table names the first
+// problem of each step that had one.
+func (a *app) printBench(runs []report.Run, target benchTarget, set benchSettings, interrupted bool) error {
+	cache := "cold: each step sends texts of its own"
+	if set.SamePrompts {
+		cache = "warm: all arms send the same texts, so later ones may find them cached"
+	}
+	what := set.Load.Name + ": " + set.Load.About + "; pauses " + set.Load.Think.String()
+	if set.Trace != "" {
+		what = "trace " + set.Trace
+	}
+	page := report.Page{
+		Title:    "Measured: " + set.Model,
+		About:    "Measured at the client, to the first streamed token. What ran when a step ended was cut and is not counted.",
+		Replicas: target.replicas, Version: set.Version, Interrupted: interrupted,
+		Settings: []report.Setting{
+			{Name: "endpoint", Value: set.URL + ", " + set.API},
+			{Name: "load", Value: what},
+			{Name: "cache", Value: cache},
+			{Name: "step", Value: fmt.Sprintf("%g s, arms in turned order from step to step", set.StepSeconds)},
+			{Name: "seed", Value: fmt.Sprint(set.Seed)},
+			{Name: "text", Value: fmt.Sprintf("%.2f bytes a token", set.Load.BytesPerToken)},
+		},
+	}
+	if err := a.printRuns(runs, page, set); err != nil || a.output != outputTable {
+		return err
 	}
 	var b bytes.Buffer
-	a.printSteps(&b, steps)
+	for _, r := range runs {
+		if r.Problem != "" {
+			fmt.Fprintf(&b, "%s, %s: %s\n", r.Arm, plural(r.Sessions, "session", "sessions"), strings.TrimSpace(r.Problem))
+		}
+		if r.Partial {
+			fmt.Fprintf(&b, "%s, %s: stopped after %.0f s; not in the table\n", r.Arm, plural(r.Sessions, "session", "sessions"), r.Seconds)
+		}
+	}
 	return a.write(b.Bytes())
-}
-
-func (a *app) printSteps(w io.Writer, steps []bench.Step) {
-	headings := bench.Headings()
-	for i := 1; i < len(headings); i++ {
-		headings[i] = ">" + headings[i]
-	}
-	t := a.newTable(headings...)
-	for _, s := range steps {
-		row := make([]any, 0, len(headings))
-		for _, text := range bench.Row(s) {
-			row = append(row, text)
-		}
-		t.add(row...)
-	}
-	t.print(w)
-	for _, s := range steps {
-		if s.FirstError != "" {
-			_, _ = fmt.Fprintf(w, "%s, %d sessions: %s\n", s.Arm, s.Sessions, strings.TrimSpace(s.FirstError))
-		}
-	}
 }
 
 // writeJSON prints a report of ours.

@@ -7,29 +7,76 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
 
 // armMask names the routing settings that an arm changes.
-var armMask = []string{"affinity", "policy"}
+var armMask = []string{"affinity", "policy", "spill", "spill_threshold", "admission"}
 
-// armSettings returns the routing settings of an arm: off, on, or a placement policy
-// by its name in the API.
-func armSettings(arm string) (*lmwardenv1.RoutingSettings, error) {
-	on, off := true, false
-	switch arm {
-	case "off":
-		return &lmwardenv1.RoutingSettings{Affinity: &off}, nil
-	case "on":
-		return &lmwardenv1.RoutingSettings{Affinity: &on}, nil
+// neverSpill is the highest threshold that a model can have.
+const neverSpill = 4096
+
+// arms are those with a meaning of their own, by name. All but off and on are the
+// policies of simulate, without admission unless it is what they are about.
+var arms = []struct {
+	name   string
+	change func(*lmwardenv1.RoutingSettings)
+}{
+	{"off", func(s *lmwardenv1.RoutingSettings) { s.Affinity = proto.Bool(false) }},
+	{"on", func(s *lmwardenv1.RoutingSettings) { s.Affinity = proto.Bool(true) }},
+	{"round-robin", plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_ROUND_ROBIN)},
+	{"random", plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_RANDOM)},
+	{"hash", func(s *lmwardenv1.RoutingSettings) {
+		plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_HASH)(s)
+		s.SpillThreshold = proto.Uint32(neverSpill)
+	}},
+	{"seed", plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_LEAST_LOADED)},
+	{"priced", func(s *lmwardenv1.RoutingSettings) {
+		plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_LEAST_LOADED)(s)
+		s.Spill = lmwardenv1.SpillRule_SPILL_RULE_PRICED
+	}},
+	{"working-set", func(s *lmwardenv1.RoutingSettings) {
+		plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_LEAST_LOADED)(s)
+		s.Admission = lmwardenv1.Admission_ADMISSION_WORKING_SET
+	}},
+}
+
+// plainArm sets affinity with that placement, the counting spill rule with the model's
+// own threshold, and no admission.
+func plainArm(p lmwardenv1.PlacementPolicy) func(*lmwardenv1.RoutingSettings) {
+	return func(s *lmwardenv1.RoutingSettings) {
+		s.Affinity, s.Policy = proto.Bool(true), p
+		s.Spill, s.Admission = lmwardenv1.SpillRule_SPILL_RULE_COUNT, lmwardenv1.Admission_ADMISSION_NONE
 	}
-	number, err := enumNumber(lmwardenv1.PlacementPolicy(0).Descriptor(), strings.TrimPrefix(arm, "policy "))
-	if err != nil {
-		return nil, usageErrorf("arm %q does not exist; choose off, on, hash, random, \"round robin\" or \"least loaded\"", arm)
+}
+
+// armNames lists the arms.
+func armNames() []string {
+	names := make([]string, len(arms))
+	for i, arm := range arms {
+		names[i] = arm.name
 	}
-	return &lmwardenv1.RoutingSettings{Affinity: &on, Policy: lmwardenv1.PlacementPolicy(number)}, nil
+	return names
+}
+
+// armSettings returns the routing settings of an arm: those that the model has, with
+// what the arm changes.
+func armSettings(arm string, own *lmwardenv1.RoutingSettings) (*lmwardenv1.RoutingSettings, error) {
+	for _, known := range arms {
+		if known.name != strings.NewReplacer("_", "-", " ", "-").Replace(arm) {
+			continue
+		}
+		settings := &lmwardenv1.RoutingSettings{}
+		if own != nil {
+			settings = proto.CloneOf(own)
+		}
+		known.change(settings)
+		return settings, nil
+	}
+	return nil, usageErrorf("arm %q does not exist; choose from %s", arm, strings.Join(armNames(), ", "))
 }
 
 // benchTarget finds what is to be measured: an endpoint by its URL, or a model of the
@@ -42,7 +89,7 @@ func (a *app) benchTarget(ctx context.Context, f benchFlags) (benchTarget, error
 		return benchTarget{url: f.url, model: f.model, arms: []string{"as is"}}, nil
 	}
 	for _, arm := range f.arms {
-		if _, err := armSettings(arm); err != nil {
+		if _, err := armSettings(arm, nil); err != nil {
 			return benchTarget{}, err
 		}
 	}
@@ -66,10 +113,11 @@ func (a *app) benchTarget(ctx context.Context, f benchFlags) (benchTarget, error
 		return benchTarget{}, fmt.Errorf("model %q has no replica; start it with \"lmwarden model start %s\"", model, model)
 	}
 	target := benchTarget{
-		url:   reachableURL(info.GetInfo().GetInferenceUrl(), a.addr),
-		model: model,
-		arms:  f.arms,
-		busy:  func(ctx context.Context) (int, bool) { return busyReplicas(ctx, cs, model) },
+		url:      reachableURL(info.GetInfo().GetInferenceUrl(), a.addr),
+		model:    model,
+		arms:     f.arms,
+		replicas: len(card.GetCard().GetReplicas()),
+		busy:     func(ctx context.Context) (int, bool) { return busyReplicas(ctx, cs, model) },
 	}
 	target.switchBy(ctx, cs, card.GetCard().GetSettings())
 	return target, nil
@@ -86,7 +134,7 @@ func (t *benchTarget) switchBy(ctx context.Context, cs *clients, before *lmwarde
 		return err
 	}
 	t.change = func(ctx context.Context, arm string) error {
-		settings, err := armSettings(arm)
+		settings, err := armSettings(arm, before)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lmwarden/lmwarden/bench/report"
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
 
@@ -39,19 +40,22 @@ func TestBenchSessions(t *testing.T) {
 	if got.code != 0 {
 		t.Fatalf("exit code %d: %s", got.code, got.err)
 	}
-	var report benchReport
-	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil {
+	var series struct {
+		Settings benchSettings
+		Results  []report.Row
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &series); err != nil {
 		t.Fatal(err)
 	}
-	if report.URL != box.inference || report.Model != "qwen3-4b" || report.Load.BytesPerToken < 3.9 || report.Load.BytesPerToken > 4.1 {
-		t.Errorf("report %+v", report)
+	if set := series.Settings; set.URL != box.inference || set.Model != "qwen3-4b" || set.Load.BytesPerToken < 3.9 || set.Load.BytesPerToken > 4.1 || set.Load.Turns != 6 {
+		t.Errorf("settings %+v", set)
 	}
-	if len(report.Steps) != 2 || report.Steps[0].Arm != "off" || report.Steps[1].Arm != "hash" {
-		t.Fatalf("steps %+v", report.Steps)
+	if len(series.Results) != 2 || series.Results[0].Arm != "off" || series.Results[1].Arm != "hash" {
+		t.Fatalf("rows %+v", series.Results)
 	}
-	for _, step := range report.Steps {
-		if step.Requests == 0 || step.Errors != 0 || step.StayedPercent == nil || *step.StayedPercent != 100 {
-			t.Errorf("step %+v", step)
+	for _, row := range series.Results {
+		if *row.Requests == 0 || *row.Errors != 0 || row.StayedPercent == nil || *row.StayedPercent != 100 {
+			t.Errorf("row %+v", row)
 		}
 	}
 	var arms []string
@@ -72,7 +76,7 @@ func TestBenchURL(t *testing.T) {
 		t.Fatalf("exit code %d: %s", got.code, got.err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(got.stdout)).ReadAll()
-	if err != nil || len(rows) != 2 || rows[1][0] != "as is" || rows[1][2] != "1" {
+	if err != nil || len(rows) != 2 || rows[1][0] != "as is" || rows[1][1] != "1" {
 		t.Errorf("rows %v, %v", rows, err)
 	}
 	// An endpoint that is none: the sentence says what it answered.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lmwarden/lmwarden/bench"
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 // statusEvery is how often a demo says how it goes.
@@ -58,10 +59,10 @@ func (a *app) demoTraffic(ctx context.Context, f demoFlags, box *demoBox) (demoR
 		<-wait.Done()
 		return box.report(f, bench.Step{})
 	}
-	load := bench.AgentLoad()
-	load.BytesPerToken = demoBytesPerToken
+	agents := bench.AgentLoad()
+	agents.BytesPerToken = demoBytesPerToken
 	// A box that computes faster than real has clients that are faster too.
-	load.Gap = time.Duration(float64(load.Gap) / f.speed)
+	agents.Think = load.Fixed(time.Duration(float64(agents.Think.Mean()) / f.speed))
 	live := newLiveStatus()
 	status, stop := context.WithCancel(ctx)
 	defer stop()
@@ -74,7 +75,7 @@ func (a *app) demoTraffic(ctx context.Context, f demoFlags, box *demoBox) (demoR
 	}
 	defer client.HTTP.CloseIdleConnections()
 	step, err := bench.Run(ctx, bench.StepOptions{
-		Client: client, Load: load, Arm: f.affinity, Sessions: f.sessions,
+		Client: client, Load: agents, Arm: f.affinity, Sessions: f.sessions,
 		Duration: length, Seed: f.seed, OnTurn: live.add,
 	})
 	stop()
