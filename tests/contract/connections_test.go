@@ -81,7 +81,7 @@ func (s *stream) rest() (end <-chan string) {
 	ended := make(chan string, 1)
 	go func() {
 		rest, err := io.ReadAll(s.body)
-		ended <- fmt.Sprintf("%q, %v", rest[max(0, len(rest)-300):], err)
+		ended <- fmt.Sprintf("%q, %v", rest[max(0, len(rest)-1500):], err)
 	}()
 	return ended
 }

@@ -20,6 +20,7 @@ func TestEngine(t *testing.T) {
 		run  func(*testing.T, *engine)
 	}{
 		{"metrics", metricsHold},
+		{"metrics of the simulated engine", metricsAgree},
 		{"metrics count what usage says", metricsCount},
 		{"an idle connection is closed after 5 s", keepAlive},
 		{"a client that goes away ends its stream", abortStream},
@@ -62,8 +63,8 @@ func termIdle(t *testing.T, e *engine) {
 		t.Fatalf("no engine core among %v", e.group())
 	}
 	e.signal(t, syscall.SIGTERM)
-	if code := e.exitCode(t, 20*time.Second); code != 0 {
+	if code := e.exitCode(t, soon); code != 0 {
 		t.Errorf("the exit code is %d, want 0", code)
 	}
-	e.waitEmpty(t)
+	e.waitEmpty(t, soon)
 }

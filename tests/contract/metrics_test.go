@@ -161,6 +161,48 @@ func metricsHold(t *testing.T, e *engine) {
 	cacheConfigHolds(t, found["vllm:cache_config_info"])
 }
 
+// outline is what must be the same of a metric in all engines: its type, the labels of
+// its series, and the bounds of a histogram.
+type outline struct {
+	Kind   string
+	Labels []string
+	Bounds []float64
+}
+
+func outlineOf(f *dto.MetricFamily) outline {
+	o := outline{Kind: f.GetType().String()}
+	for i, m := range f.GetMetric() {
+		if i > 0 {
+			break // all series of a metric have the same
+		}
+		o.Labels = slices.Sorted(maps.Keys(labelsOf(m)))
+		for _, b := range m.GetHistogram().GetBucket() {
+			o.Bounds = append(o.Bounds, b.GetUpperBound())
+		}
+	}
+	return o
+}
+
+// metricsAgree compares all metrics that the simulated engine has with those of the
+// subject of the table.
+func metricsAgree(t *testing.T, e *engine) {
+	both := subjects(t, e)
+	if len(both) == 1 {
+		t.Skip("the subject is the simulated engine itself")
+	}
+	simulated, subject := both[0].scrape(t), e.scrape(t)
+	for _, name := range slices.Sorted(maps.Keys(simulated)) {
+		if !strings.HasPrefix(name, "vllm:") {
+			continue
+		}
+		if subject[name] == nil {
+			t.Errorf("%s has no %s", e.name, name)
+		} else if diff := cmp.Diff(outlineOf(subject[name]), outlineOf(simulated[name])); diff != "" {
+			t.Errorf("%s (-%s +simulated):\n%s", name, e.name, diff)
+		}
+	}
+}
+
 // cacheConfigHolds checks the labels that tell the cache's size.
 func cacheConfigHolds(t *testing.T, info *dto.MetricFamily) {
 	t.Helper()
