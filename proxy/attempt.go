@@ -57,7 +57,11 @@ func (x *exchange) forward() error {
 		if back.strike > 0 {
 			x.model.judge(time.Now(), &x.place, back.strike)
 		}
-		if x.tryAgain(back) {
+		more, err := x.tryAgain(back)
+		if err != nil {
+			return err
+		}
+		if more {
 			continue
 		}
 		if back.answer != nil {
@@ -67,10 +71,11 @@ func (x *exchange) forward() error {
 	}
 }
 
-// tryAgain prepares a second attempt; false when there is none.
-func (x *exchange) tryAgain(back *setback) bool {
+// tryAgain prepares a second attempt, after another wait at the door if need be; false
+// when there is none. The error ends the exchange.
+func (x *exchange) tryAgain(back *setback) (bool, error) {
 	if x.attempts > 1 || x.ctx.Err() != nil {
-		return false
+		return false, nil
 	}
 	switch back.again {
 	case here:
@@ -78,16 +83,21 @@ func (x *exchange) tryAgain(back *setback) bool {
 		x.place.replica.transport.CloseIdleConnections()
 	case elsewhere:
 		if x.place.ticket == 0 || !x.model.reroute(time.Now(), &x.place) {
-			return false
+			return false, nil
 		}
 	default:
-		return false
+		return false, nil
 	}
 	if back.answer != nil {
 		back.answer.close()
 	}
+	if back.again == elsewhere && x.place.ready != nil {
+		if err := x.await(); err != nil {
+			return false, err
+		}
+	}
 	x.model.metrics.retries.Inc()
-	return true
+	return true, nil
 }
 
 // try sends the request to the replica and waits for the beginning of the answer: its

@@ -120,10 +120,11 @@ func (x *exchange) decide() error {
 // itself: the core lets everybody go by then, unless no replica is left.
 const holdGrace = 5 * time.Second
 
-// await waits at the door. Who leaves meanwhile has cost nothing.
+// await waits at the door. Who leaves meanwhile has cost nothing. The wait is measured
+// from the arrival of the request: a second attempt does not get another one.
 func (x *exchange) await() error {
 	x.signsOfLife()
-	limit := time.NewTimer(x.model.longestHold() + holdGrace)
+	limit := time.NewTimer(max(x.model.longestHold()-time.Since(x.arrived), 0) + holdGrace)
 	defer limit.Stop()
 	select {
 	case <-x.place.ready:

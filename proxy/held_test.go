@@ -53,7 +53,7 @@ func (b *box) held() int {
 	b.t.Helper()
 	synctest.Wait()
 	v, _ := b.proxy.View("m")
-	if n := metric(b.t, b.registry, "lmwarden_requests_held", nil); int(n) != v.Held {
+	if n := metric(b.t, b.registry, "lmwarden_held", nil); int(n) != v.Held {
 		b.t.Errorf("the metric says %v held, the router %d", n, v.Held)
 	}
 	return v.Held

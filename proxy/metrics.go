@@ -74,7 +74,7 @@ func newMetrics(reg prometheus.Registerer, recorder Recorder) *metrics {
 		refused:  counter("refused_total", "Requests that reached no replica.", "model", "code"),
 		inFlight: gauge("requests_in_flight", "Requests that a replica has.", "model", "replica"),
 		breaker:  gauge("breaker_state", "0 closed, 1 half-open, 2 open.", "model", "replica"),
-		held:     gauge("requests_held", "Requests that wait at the door.", "model"),
+		held:     gauge("held", "Requests that wait at the door.", "model"),
 		tokens:   counter("tokens_total", "Tokens, as the engines count them.", "model", "replica", "kind"),
 		retries:  counter("retries_total", "Second attempts.", "model"),
 		sources:  counter("conversation_key_sources_total", "Where conversation keys came from.", "model", "source"),

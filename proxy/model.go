@@ -63,10 +63,7 @@ func (m *model) reserve(now time.Time, q *route.Request, v *reservation) route.V
 		m.seat(now, v)
 	case route.Held:
 		v.ticket = ticket
-		v.ready = make(chan struct{})
-		m.waiting[ticket] = v
-		m.metrics.held.Inc()
-		m.kick()
+		m.wait(v)
 	}
 	m.deliver(now)
 	return verdict
@@ -125,18 +122,39 @@ func (m *model) firstByte(now time.Time, v *reservation) {
 	m.deliver(now)
 }
 
-// reroute moves a request that got no first byte to another replica. False means that
-// there is none, and that nothing has changed.
+// reroute moves a request that got no first byte to another replica. Where places are
+// kept it goes back to the door with its time of arrival, and v.ready is closed when it
+// may go; else it is moved at once, and v.ready is nil. False means that there is no
+// other replica, and that nothing has changed.
 func (m *model) reroute(now time.Time, v *reservation) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.spec == nil || !m.core.Reroute(now, v.ticket, &v.decision) {
+	if m.spec == nil {
+		return false
+	}
+	if m.core.Requeue(now, v.ticket) {
+		m.leave(now, v)
+		v.target, v.decision = nil, route.Decision{}
+		m.wait(v)
+		m.deliver(now)
+		return true
+	}
+	if !m.core.Reroute(now, v.ticket, &v.decision) {
 		return false
 	}
 	m.leave(now, v)
+	v.ready = nil
 	m.seat(now, v)
 	m.deliver(now)
 	return true
+}
+
+// wait enters a request among those that wait at the door. The caller holds mu.
+func (m *model) wait(v *reservation) {
+	v.ready = make(chan struct{})
+	m.waiting[v.ticket] = v
+	m.metrics.held.Inc()
+	m.kick()
 }
 
 // leave takes a request off its replica. The caller holds mu.

@@ -179,7 +179,7 @@ func (c *Core) decideSide(ti int32, d *Decision) {
 		d.Conversation = v.key
 		if c.homeAlive(v) {
 			d.Home = int(v.home)
-			if c.replicas[v.home].inFlight == 0 {
+			if c.replicas[v.home].inFlight == 0 && !c.shuns(t, int(v.home)) {
 				to = int(v.home)
 			}
 		}

@@ -27,7 +27,7 @@ func (c *Core) weigh(t *ticket, d *Decision) {
 		r := &c.replicas[i]
 		m := Term{
 			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.live.count),
-			Fill: -1, Price: -1, Eligible: r.usable() && !t.wasTried(int32(i)),
+			Fill: -1, Price: -1, Eligible: c.eligible(t, i),
 		}
 		m.Score = float64(r.inFlight) + weightLive*float64(r.live.count)
 		if known {

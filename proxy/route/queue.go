@@ -174,7 +174,7 @@ func (c *Core) placeAtDoor(t *ticket) int {
 		m := &c.terms[i]
 		*m = Term{
 			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.live.count), Fill: -1, Price: -1,
-			Eligible: r.usable() && !t.wasTried(int32(i)) && c.takes(t, i),
+			Eligible: c.eligible(t, i) && c.takes(t, i),
 		}
 		if r.Capacity > 0 {
 			m.Fill = float64(r.places.total()) / float64(r.Capacity)
@@ -197,7 +197,7 @@ func (c *Core) leastFull(t *ticket) int {
 	best, low, tried := none, 0.0, false
 	for i := range c.replicas[:c.present] {
 		r := &c.replicas[i]
-		if !r.usable() {
+		if !r.usable() || c.shuns(t, i) {
 			continue
 		}
 		failed := t.wasTried(int32(i))
@@ -228,7 +228,7 @@ func (c *Core) freeIdle() {
 func (c *Core) displace(t *ticket) int {
 	best, fewest := none, 0
 	for i := range c.replicas[:c.present] {
-		if !c.replicas[i].usable() || t.wasTried(int32(i)) {
+		if !c.eligible(t, i) {
 			continue
 		}
 		busy, ok := c.choose(t, i)

@@ -37,6 +37,26 @@ func newReplica() replica {
 // usable tells whether the replica may get new requests.
 func (r *replica) usable() bool { return r.Ready && !r.Draining }
 
+// eligible tells whether a request may be placed on replica i.
+func (c *Core) eligible(t *ticket, i int) bool {
+	return c.replicas[i].usable() && !t.wasTried(int32(i)) && !c.shuns(t, i)
+}
+
+// shuns tells whether a request keeps away from replica i: that one is to be avoided,
+// is not its home, and another one can be had. A replica that is slow for a while must
+// not lose the caches that it has, nor fill others' turns with its slowness.
+func (c *Core) shuns(t *ticket, i int) bool {
+	if !c.replicas[i].Avoid || t.conv != none && c.isHome(t.conv, i) {
+		return false
+	}
+	for k := range c.replicas[:c.present] {
+		if r := &c.replicas[k]; r.usable() && !r.Avoid && !t.wasTried(int32(k)) {
+			return true
+		}
+	}
+	return false
+}
+
 // failureMemory is how long failed attempts count against a replica on ties.
 const failureMemory = int64(30 * time.Second)
 

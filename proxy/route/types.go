@@ -97,6 +97,7 @@ type Replica struct {
 	Incarnation        uint64 // number of its present life; a change empties its cache
 	Ready              bool   // takes requests
 	Draining           bool   // finishes what it has, gets nothing new
+	Avoid              bool   // keeps its conversations, is nobody's new home while others can be
 	Capacity           int64  // KV tokens it can hold; 0 when not known
 	MaxNumSeqs         int    // sequences computed at once; 0 when not known
 	MaxBatchedTokens   int    // tokens of one step; 0 when not known (2,048 is assumed)
