@@ -12,6 +12,11 @@ const (
 	rhythmRefresh = int64(time.Second)
 )
 
+// keepGain is the share of the cost of keeping no place below which keeping one is worth
+// it. Near the break-even the last gaps decide by chance, and a door that changes its
+// mind serves worse than either answer.
+const keepGain = 0.85
+
 // rhythm is how clients come back: the gaps between the end of a turn and the next
 // one of the same conversation, and the ends, conversations that did not come back.
 type rhythm struct {
@@ -72,7 +77,8 @@ func (r *rhythm) takeBackEnd() {
 // losing a cache costs so much: the time, 0 or one of the gaps within the cost, that
 // is cheapest over the gaps and ends seen. A place that is kept costs its idle time; a
 // place that is given up before the conversation returns costs the time that it was
-// kept in vain and the cache. Before the rhythm is known it is the cost itself.
+// kept in vain and the cache. Keeping must be clearly cheaper than not keeping at all.
+// Before the rhythm is known it is the cost itself.
 func (r *rhythm) keep(at, cost int64) int64 {
 	if r.count < rhythmEnough {
 		return cost
@@ -84,7 +90,7 @@ func (r *rhythm) keep(at, cost int64) int64 {
 	slices.Sort(sorted)
 	ends := float64(r.endsSeen())
 	best := int64(0)
-	low := float64(len(sorted)) * float64(cost) // T = 0: every gap costs a cache
+	low := keepGain * float64(len(sorted)) * float64(cost) // T = 0: every gap costs a cache
 	sum := 0.0
 	for k, g := range sorted {
 		if g > cost {

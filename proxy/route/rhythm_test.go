@@ -26,6 +26,8 @@ func TestKeep(t *testing.T) {
 		{"gaps beyond the cost are not worth it", repeat(20, 30*s), 0, 10 * s, 0},
 		{"a rare long gap is not waited for", repeat(20, s, s, s, s, s, s, s, s, s, 9*s), 40, 10 * s, s},
 		{"no ends, so it pays to wait for the long ones", repeat(20, s, s, s, 8*s), 0, 10 * s, 8 * s},
+		{"a gain within the noise is none", repeat(20, 9*s), 0, 10 * s, 0},
+		{"a clear one is", repeat(20, 8*s), 0, 10 * s, 8 * s},
 		{"many ends make even a short gap too dear", repeat(20, 9*s), 200, 10 * s, 0},
 	}
 	for _, tt := range tests {
