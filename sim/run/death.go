@@ -78,15 +78,29 @@ func (w *world) die(replica int, now time.Duration) {
 	w.engines[replica], w.flights[replica] = e, make(map[engine.ID]*client)
 	for _, id := range slices.Sorted(maps.Keys(flights)) {
 		c := flights[id]
-		var d route.Decision
-		if !c.begun && w.core.Reroute(clock(now), c.ticket, &d) {
-			w.forward(now, c, d)
+		if !c.begun && w.moveOn(now, c) {
 			continue
 		}
 		w.core.Done(clock(now), c.ticket, route.Outcome{Served: c.begun, Prompt: -1, Cached: -1, Completion: -1})
 		w.meter.broken++
 		heap.Push(&w.coming, arrival{now + retryAfter, c})
 	}
+}
+
+// moveOn sends a turn without a first token elsewhere, as the proxy does: back to the
+// door where places are kept, else at once. False means that there is no other replica.
+func (w *world) moveOn(now time.Duration, c *client) bool {
+	if w.core.Requeue(clock(now), c.ticket) {
+		w.held[c.ticket] = c
+		w.tick = min(w.tick, now+tickHeld)
+		return true
+	}
+	var d route.Decision
+	if !w.core.Reroute(clock(now), c.ticket, &d) {
+		return false
+	}
+	w.forward(now, c, d)
+	return true
 }
 
 // revive gives a replica a new life.
