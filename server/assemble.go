@@ -128,7 +128,7 @@ func (s *Server) newCards() *cards {
 
 // newSupervisor returns the supervisor, wired to the proxy and to the events.
 func (s *Server) newSupervisor(c *control) (*supervisor.Supervisor, error) {
-	events := &stateEvents{events: c.events, wake: c.loop.wake, last: make(map[supervisor.ReplicaID]supervisor.State)}
+	events := &stateEvents{events: c.events, wake: c.loop.wake, last: make(map[supervisor.ReplicaID]standing)}
 	engine := s.cfg.GetEngine()
 	return supervisor.New(supervisor.Options{
 		Command:      engine.GetCommand(),

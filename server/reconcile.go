@@ -202,22 +202,28 @@ type stateEvents struct {
 	wake   func()
 
 	mu   sync.Mutex // guards last
-	last map[supervisor.ReplicaID]supervisor.State
+	last map[supervisor.ReplicaID]standing
+}
+
+// standing is what of a status makes an event when it changes.
+type standing struct {
+	state  supervisor.State
+	silent bool
 }
 
 func (s *stateEvents) changed(st supervisor.Status) {
 	s.mu.Lock()
 	before := s.last[st.ID]
-	s.last[st.ID] = st.State
+	s.last[st.ID] = standing{st.State, st.Silent}
 	s.mu.Unlock()
-	if before == st.State {
+	if before == (standing{st.State, st.Silent}) {
 		return
 	}
 	s.wake()
 	name := fmt.Sprintf("Replica %d of %s", st.ID.Index, st.ID.Model)
 	e := stats.Event{Kind: "replica_" + string(st.State), Model: st.ID.Model, Replica: st.ID.Index}
 	switch {
-	case st.State == supervisor.Ready && before == supervisor.Suspect:
+	case st.State == supervisor.Ready && before.state == supervisor.Suspect:
 		e.Severity, e.Message = stats.Note, name+" answers its health probe again."
 	case st.State == supervisor.Ready:
 		e.Severity, e.Message = stats.Note, name+" is ready."

@@ -2,13 +2,12 @@ package server
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy"
-	"github.com/lmwarden/lmwarden/proxy/route"
 )
 
 // requestRecord returns one request of the history as shown.
@@ -45,6 +44,7 @@ func requestRecord(r *proxy.Record) *lmwardenv1.RequestRecord {
 	out.Turn = d.Turn
 	out.Home = known[uint32](d.Home)
 	out.Held = durationpb.New(d.Wait)
+	out.ByAdmission = d.ByAdmission()
 	for _, t := range d.Terms {
 		out.Terms = append(out.Terms, &lmwardenv1.ScoreTerms{
 			Replica:           uint32(max(t.Replica, 0)),
@@ -64,31 +64,13 @@ func explain(r *proxy.Record) string {
 	if !r.Decided {
 		return "No replica was chosen: " + or(r.Error, "the request was answered before.")
 	}
-	why := explainClass(&r.Decision)
-	if w := r.Decision.Wait; w > 0 {
-		why += fmt.Sprintf(" It waited %s at the door.", w.Round(time.Millisecond))
+	_, why, _ := strings.Cut(r.Decision.Reason(), ": ")
+	if why == "" {
+		return ""
+	}
+	why = strings.ToUpper(why[:1]) + why[1:] + "."
+	if w := r.Decision.Wait; w > 0 && !r.Decision.ByAdmission() { // else the reason says it
+		why += fmt.Sprintf(" It waited %.1f s at the door.", w.Seconds())
 	}
 	return why
-}
-
-func explainClass(d *route.Decision) string {
-	switch d.Class {
-	case route.ClassPlaced:
-		return fmt.Sprintf("First turn of a conversation: replica %d had the lowest score and is its home now.", d.Replica)
-	case route.ClassSticky:
-		return fmt.Sprintf("Replica %d is the home of the conversation and holds its cache.", d.Replica)
-	case route.ClassSpilled:
-		return fmt.Sprintf("Its home, replica %d, had %d requests in flight, which is past the spill threshold; replica %d took this one turn.", d.Home, d.HomeInFlight, d.Replica)
-	case route.ClassRehomed:
-		return fmt.Sprintf("The former home is gone, draining or restarted; replica %d is the new one.", d.Replica)
-	case route.ClassClientPinned:
-		return fmt.Sprintf("The client named replica %d.", d.Replica)
-	case route.ClassUnkeyed:
-		return fmt.Sprintf("No conversation could be told from the request; replica %d had the fewest requests in flight.", d.Replica)
-	case route.ClassSide:
-		return fmt.Sprintf("A side call of a known session; it went to replica %d and moves no home.", d.Replica)
-	case route.ClassOff:
-		return fmt.Sprintf("Affinity is off; replica %d had the fewest requests in flight.", d.Replica)
-	}
-	return ""
 }

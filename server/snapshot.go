@@ -43,7 +43,7 @@ func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Mo
 	ready := false
 	for _, st := range statuses {
 		count = max(count, st.ID.Index+1)
-		ready = ready || st.State == supervisor.Ready
+		ready = ready || serves(st)
 		if n := st.Engine.MaxModelLen; n != nil {
 			m.MaxModelLen = int(*n)
 		}
@@ -60,13 +60,15 @@ func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Mo
 	return m
 }
 
-// routeReplica returns what the router is told about a replica. A suspect one is
-// asked only when none is ready: a slow answer is better than none.
+// routeReplica returns what the router is told about a replica. One whose health is
+// only slow keeps its conversations: their caches are worth more than its haste. A
+// silent one is asked only when no other can be: a slow answer is better than none.
 func (r *reconciler) routeReplica(st supervisor.Status, spec *lmwardenv1.ModelSpec, anyReady bool) route.Replica {
 	f := &st.Engine
 	out := route.Replica{
 		Incarnation:        st.Incarnation,
-		Ready:              st.State == supervisor.Ready || st.State == supervisor.Suspect && !anyReady,
+		Ready:              serves(st) || st.State == supervisor.Suspect && !anyReady,
+		Avoid:              st.State == supervisor.Suspect,
 		Draining:           st.State == supervisor.Stopping || r.drained.has(st),
 		MaxNumSeqs:         int(spec.GetMaxNumSeqs()),
 		MaxBatchedTokens:   int(spec.GetMaxNumBatchedTokens()),
@@ -82,6 +84,11 @@ func (r *reconciler) routeReplica(st supervisor.Status, spec *lmwardenv1.ModelSp
 		out.MaxBatchedTokens = int(*f.MaxBatchedTokens)
 	}
 	return out
+}
+
+// serves says whether a replica answers requests, be it slowly.
+func serves(st supervisor.Status) bool {
+	return st.State == supervisor.Ready || st.State == supervisor.Suspect && !st.Silent
 }
 
 // stateText says for a client why no replica of a model answers.

@@ -103,7 +103,7 @@ func TestEveryClassHasACodeAndASentence(t *testing.T) {
 		}
 	}
 	held := explain(&proxy.Record{Decided: true, Decision: route.Decision{Class: route.ClassSticky, Wait: 1500 * time.Millisecond}})
-	if !strings.Contains(held, "waited 1.5s") {
+	if !strings.Contains(held, "waited 1.5 s at the door") {
 		t.Errorf("a held request: %q", held)
 	}
 }
@@ -145,7 +145,7 @@ func TestAbsentFiguresStayAbsent(t *testing.T) {
 func TestReplicaChangesBecomeEvents(t *testing.T) {
 	events := stats.NewEvents()
 	wakes := 0
-	s := &stateEvents{events: events, wake: func() { wakes++ }, last: map[supervisor.ReplicaID]supervisor.State{}}
+	s := &stateEvents{events: events, wake: func() { wakes++ }, last: map[supervisor.ReplicaID]standing{}}
 	id := supervisor.ReplicaID{Model: "m", Index: 2}
 	for _, state := range []supervisor.State{
 		supervisor.Starting, supervisor.Starting, supervisor.Ready, supervisor.Ready,
@@ -153,6 +153,8 @@ func TestReplicaChangesBecomeEvents(t *testing.T) {
 	} {
 		s.changed(supervisor.Status{ID: id, State: state, Message: "It said why."})
 	}
+	s.changed(supervisor.Status{ID: id, State: supervisor.Suspect, Message: "It is slow."})
+	s.changed(supervisor.Status{ID: id, State: supervisor.Suspect, Silent: true, Message: "It hangs."})
 	page, _ := events.Page("m", 0, 100)
 	var got []string
 	for _, e := range page {
@@ -161,9 +163,9 @@ func TestReplicaChangesBecomeEvents(t *testing.T) {
 			t.Errorf("event %+v", e)
 		}
 	}
-	want := []string{"replica_ready", "replica_suspect", "replica_ready", "replica_backoff", "replica_failed"}
-	if diff := cmp.Diff(want, got); diff != "" || wakes != 6 {
-		t.Errorf("%d wakes, want 6\n%s", wakes, diff)
+	want := []string{"replica_ready", "replica_suspect", "replica_ready", "replica_backoff", "replica_failed", "replica_suspect", "replica_suspect"}
+	if diff := cmp.Diff(want, got); diff != "" || wakes != 8 {
+		t.Errorf("%d wakes, want 8\n%s", wakes, diff)
 	}
 }
 
@@ -178,11 +180,12 @@ func TestWhatTheRouterIsToldOfAReplica(t *testing.T) {
 		anyReady bool
 		want     route.Replica
 	}{
-		"ready":                 {supervisor.Status{State: supervisor.Ready, Incarnation: 3, Engine: fresh}, true, route.Replica{Incarnation: 3, Ready: true, MaxNumSeqs: 16}},
-		"old figures":           {supervisor.Status{State: supervisor.Ready, Engine: supervisor.EngineFigures{At: now.Add(-time.Minute)}}, true, route.Replica{Ready: true, MaxNumSeqs: 32, MetricsUnavailable: true}},
-		"suspect beside ready":  {supervisor.Status{State: supervisor.Suspect, Engine: fresh}, true, route.Replica{MaxNumSeqs: 16}},
-		"suspect and none else": {supervisor.Status{State: supervisor.Suspect, Engine: fresh}, false, route.Replica{Ready: true, MaxNumSeqs: 16}},
-		"stopping":              {supervisor.Status{State: supervisor.Stopping, Engine: fresh}, false, route.Replica{Draining: true, MaxNumSeqs: 16}},
+		"ready":                {supervisor.Status{State: supervisor.Ready, Incarnation: 3, Engine: fresh}, true, route.Replica{Incarnation: 3, Ready: true, MaxNumSeqs: 16}},
+		"old figures":          {supervisor.Status{State: supervisor.Ready, Engine: supervisor.EngineFigures{At: now.Add(-time.Minute)}}, true, route.Replica{Ready: true, MaxNumSeqs: 32, MetricsUnavailable: true}},
+		"slow beside ready":    {supervisor.Status{State: supervisor.Suspect, Engine: fresh}, true, route.Replica{Ready: true, Avoid: true, MaxNumSeqs: 16}},
+		"silent beside ready":  {supervisor.Status{State: supervisor.Suspect, Silent: true, Engine: fresh}, true, route.Replica{Avoid: true, MaxNumSeqs: 16}},
+		"silent and none else": {supervisor.Status{State: supervisor.Suspect, Silent: true, Engine: fresh}, false, route.Replica{Ready: true, Avoid: true, MaxNumSeqs: 16}},
+		"stopping":             {supervisor.Status{State: supervisor.Stopping, Engine: fresh}, false, route.Replica{Draining: true, MaxNumSeqs: 16}},
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want, r.routeReplica(test.st, stated, test.anyReady)); diff != "" {

@@ -45,6 +45,10 @@ var missNames = [...]string{
 	MissReplicaRestarted: "replica_restarted",
 }
 
+// ByAdmission tells whether admission chose the replica: the scores of the terms are then
+// seconds to the first byte, and their fill is what places take of the capacity.
+func (d *Decision) ByAdmission() bool { return d.note == noteDoor }
+
 // Reason says in one sentence for a person why the request went where it went.
 func (d *Decision) Reason() string {
 	switch d.Class {

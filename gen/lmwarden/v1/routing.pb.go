@@ -1706,7 +1706,8 @@ func (x *Learned) GetShared() []*SharedPrompt {
 	return nil
 }
 
-// Terms of the placement score of one replica: in flight + 8 x fill + live conversations.
+// Terms of the placement score of one replica: in flight + 8 x fill + live conversations,
+// or, when admission chose, the predicted seconds to the first token.
 type ScoreTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the replica.
@@ -1721,7 +1722,8 @@ type ScoreTerms struct {
 	Score float64 `protobuf:"fixed64,5,opt,name=score,proto3" json:"score,omitempty"`
 	// True when the replica could take the request.
 	Eligible bool `protobuf:"varint,6,opt,name=eligible,proto3" json:"eligible,omitempty"`
-	// Predicted wait and prefill there, in seconds; only with the priced spill rule.
+	// Predicted wait and prefill there, in seconds; only where the priced spill rule
+	// compared them.
 	PriceSeconds  *float64 `protobuf:"fixed64,7,opt,name=price_seconds,json=priceSeconds,proto3,oneof" json:"price_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1858,7 +1860,10 @@ type RequestRecord struct {
 	// One sentence that explains the decision.
 	Reason string `protobuf:"bytes,24,opt,name=reason,proto3" json:"reason,omitempty"`
 	// User agent of the client, shortened to its first product: "claude-cli/2.1".
-	Client        string `protobuf:"bytes,25,opt,name=client,proto3" json:"client,omitempty"`
+	Client string `protobuf:"bytes,25,opt,name=client,proto3" json:"client,omitempty"`
+	// True when admission chose the replica: the scores of the terms are then predicted
+	// seconds to the first token, and their fill is what places take of the capacity.
+	ByAdmission   bool `protobuf:"varint,26,opt,name=by_admission,json=byAdmission,proto3" json:"by_admission,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2068,6 +2073,13 @@ func (x *RequestRecord) GetClient() string {
 	return ""
 }
 
+func (x *RequestRecord) GetByAdmission() bool {
+	if x != nil {
+		return x.ByAdmission
+	}
+	return false
+}
+
 var File_lmwarden_v1_routing_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_routing_proto_rawDesc = "" +
@@ -2237,7 +2249,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\beligible\x18\x06 \x01(\bR\beligible\x12(\n" +
 	"\rprice_seconds\x18\a \x01(\x01H\x01R\fpriceSeconds\x88\x01\x01B\a\n" +
 	"\x05_fillB\x10\n" +
-	"\x0e_price_seconds\"\xd7\a\n" +
+	"\x0e_price_seconds\"\xfa\a\n" +
 	"\rRequestRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\aarrived\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aarrived\x12\x14\n" +
@@ -2266,7 +2278,8 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\battempts\x18\x16 \x01(\rR\battempts\x12\x1a\n" +
 	"\bstreamed\x18\x17 \x01(\bR\bstreamed\x12\x16\n" +
 	"\x06reason\x18\x18 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06client\x18\x19 \x01(\tR\x06clientB\n" +
+	"\x06client\x18\x19 \x01(\tR\x06client\x12!\n" +
+	"\fby_admission\x18\x1a \x01(\bR\vbyAdmissionB\n" +
 	"\n" +
 	"\b_replicaB\a\n" +
 	"\x05_homeB\x10\n" +

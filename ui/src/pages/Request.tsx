@@ -62,7 +62,13 @@ function Terms({ record }: { record: RequestRecord }) {
   return (
     <Panel
       title="Why this replica"
-      end={<small>score = in flight + 8 × fill + live conversations; the lowest wins</small>}
+      end={
+        <small>
+          {record.byAdmission
+            ? "score = predicted seconds to the first token there; the lowest with room wins"
+            : "score = in flight + 8 × fill + live conversations; the lowest wins"}
+        </small>
+      }
     >
       <div class="scroll">
         <table>
@@ -72,7 +78,7 @@ function Terms({ record }: { record: RequestRecord }) {
               <th scope="col">In flight</th>
               <th scope="col">Cache fill</th>
               <th scope="col">Live conversations</th>
-              {priced && <th scope="col">Price</th>}
+              {priced && <th scope="col">Predicted wait</th>}
               <th scope="col">Score</th>
               <th scope="col" class="text">
                 Outcome
