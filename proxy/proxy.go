@@ -157,6 +157,20 @@ func (p *Proxy) Move(model string, key route.Key, replica int) error {
 	return nil
 }
 
+// Compare begins a trial on a model, or ends the one that runs when t is nil.
+func (p *Proxy) Compare(model string, t *route.Trial) error {
+	m := p.table.Load().named[model]
+	if m == nil {
+		return fmt.Errorf("cannot compare settings of %q: %w", model, ErrUnknownModel)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.core.SetTrial(now, t)
+	m.deliver(now)
+	return nil
+}
+
 // Forget drops a conversation; its next turn is a first one.
 func (p *Proxy) Forget(model string, key route.Key) error {
 	m := p.table.Load().named[model]

@@ -9,6 +9,8 @@ import (
 // serializes the calls, so that a choice and its reservation are one step.
 type Core struct {
 	set   Settings
+	now   *Settings // those that hold for the request that is being decided
+	trial *Trial    // that runs, or nil
 	rng   *rand.Rand
 	epoch time.Time // moment zero of every at; set by the first call
 	at    int64     // latest time seen, in nanoseconds since epoch; never goes back
@@ -37,6 +39,7 @@ func New(s Settings, seed uint64) *Core {
 	c.shadow.init()
 	c.learned.init()
 	c.set = s.normalized()
+	c.now = &c.set
 	c.table.bound = c.set.MaxConversations
 	return c
 }
@@ -131,10 +134,11 @@ func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) 
 	}
 	ti := c.tickets.open(c.at, r)
 	c.identify(ti, r)
+	c.now = c.settingsOf(c.tickets.at(ti))
 	switch t := c.tickets.at(ti); {
 	case pinned:
 		c.decide(ti, d, ClassClientPinned, r.Rank)
-	case !c.set.Affinity:
+	case !c.now.Affinity:
 		c.decide(ti, d, ClassOff, c.placeOff(t, d))
 	case t.unkeyed:
 		c.decide(ti, d, ClassUnkeyed, c.placeFree(t, d))
@@ -248,6 +252,7 @@ func (c *Core) end(ti int32) {
 
 // advance moves the core's clock. A clock that steps back is held still.
 func (c *Core) advance(now time.Time) {
+	c.now = &c.set
 	if c.epoch.IsZero() {
 		c.epoch = now
 	}

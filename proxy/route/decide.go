@@ -41,6 +41,9 @@ func (c *Core) identify(ti int32, r *Request) {
 // enter makes a request the next turn of conversation i.
 func (c *Core) enter(t *ticket, i int32, r *Request) {
 	v := c.table.at(i)
+	if t.first {
+		c.enroll(v)
+	}
 	v.turns++
 	t.conv, t.turn = i, v.turns
 	if !t.first {
@@ -218,6 +221,9 @@ func (c *Core) decide(ti int32, d *Decision, class Class, to int) {
 	if t.conv != none {
 		v := c.table.at(t.conv)
 		d.Conversation, d.Home = v.key, int(v.home)
+		if c.trial != nil && v.trial == c.trial.ID {
+			d.Trial, d.Arm = v.trial, int(v.arm)
+		}
 		switch class {
 		case ClassPlaced:
 			d.Home = none

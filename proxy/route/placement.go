@@ -94,7 +94,7 @@ func (c *Core) placeOff(t *ticket, d *Decision) int {
 // no key to hash then, so it balances too: a missing key must not be a constant.
 func (c *Core) placeFree(t *ticket, d *Decision) int {
 	c.weigh(t, d)
-	switch c.set.Policy {
+	switch c.now.Policy {
 	case PolicyRoundRobin:
 		return c.nextInTurn()
 	case PolicyRandom:
@@ -106,11 +106,11 @@ func (c *Core) placeFree(t *ticket, d *Decision) int {
 
 // place chooses the home of a conversation that has none.
 func (c *Core) place(t *ticket, d *Decision) int {
-	if c.set.Policy != PolicyLeastLoaded && c.set.Policy != PolicyHash {
+	if c.now.Policy != PolicyLeastLoaded && c.now.Policy != PolicyHash {
 		return c.placeFree(t, d)
 	}
 	c.weigh(t, d)
-	if c.set.Policy == PolicyHash {
+	if c.now.Policy == PolicyHash {
 		return c.rendezvous(hashOf(t))
 	}
 	if t.twin != none {

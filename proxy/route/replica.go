@@ -81,8 +81,8 @@ const autoThreshold = 8
 
 // threshold returns the spill threshold in force for replica i.
 func (c *Core) threshold(i int) int {
-	if c.set.SpillThreshold > 0 {
-		return c.set.SpillThreshold
+	if c.now.SpillThreshold > 0 {
+		return c.now.SpillThreshold
 	}
 	if i < 0 || i >= c.present || c.replicas[i].MaxNumSeqs <= 0 {
 		return autoThreshold

@@ -4,7 +4,7 @@ package route
 // it stays. The home is alive.
 func (c *Core) spillTo(t *ticket, v *conv, d *Decision) int {
 	home := int(v.home)
-	if c.set.Spill == SpillPriced && c.learned.prefill.known() {
+	if c.now.Spill == SpillPriced && c.learned.prefill.known() {
 		return c.spillPriced(t, v, d)
 	}
 	crowded := c.replicas[home].inFlight >= c.threshold(home)

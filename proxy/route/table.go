@@ -27,12 +27,13 @@ type conv struct {
 	restarted bool // its last home was lost with its incarnation
 	forgotten bool // dropped from the maps; freed with its last request
 	used      bool
-	live      bool // is counted in the live ledger of its home
-	ended     bool // was taken for ended: it did not come back in time
-	admitted  bool // has a place on its home
-	lost      bool // its place was taken against its will
-	yield     bool // gives its place up when its turn ends
-	byChain   bool // it has no id; its chain is in the map
+	live      bool  // is counted in the live ledger of its home
+	ended     bool  // was taken for ended: it did not come back in time
+	admitted  bool  // has a place on its home
+	lost      bool  // its place was taken against its will
+	yield     bool  // gives its place up when its turn ends
+	byChain   bool  // it has no id; its chain is in the map
+	arm       uint8 // of the trial that it takes part in
 
 	home     int32 // replica, or none
 	oldHome  int32 // home before it was lost, or none
@@ -48,6 +49,7 @@ type conv struct {
 	seatNext int32
 
 	key, group Key
+	trial      uint32 // that it takes part in, or 0
 	homeInc    uint64 // incarnation of home when it was chosen
 	turns      uint64
 	lastActive int64 // end of its last served turn

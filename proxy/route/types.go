@@ -175,6 +175,8 @@ type Decision struct {
 	Threshold    int           // spill threshold in force on the home; 0 without a home
 	Wait         time.Duration // time spent at the door
 	MissExpected Miss          // why the cache is not expected to help
+	Trial        uint32        // trial that the conversation takes part in, or 0
+	Arm          int           // its arm there, 0 or 1
 	// Terms holds the placement terms per replica, when a placement was made. It is
 	// valid until the next call of the core; copy it to keep it.
 	Terms []Term
