@@ -205,6 +205,8 @@ func (c *call) endChunks(prefix, object string, chat bool) []byte {
 
 const chatChunk = "chat.completion.chunk"
 
+func (chatFormat) accepted(*call) []byte { return nil }
+
 func (chatFormat) open(c *call) []byte {
 	b := c.chunk("chatcmpl-", chatChunk)
 	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":`...)

@@ -6,13 +6,16 @@ import "net/http"
 type format interface {
 	// whole is the body of an answer that is not streamed.
 	whole(c *call) []byte
-	// open comes before the first token of a stream.
+	// accepted begins a stream before the engine has looked at it.
+	accepted(c *call) []byte
+	// open comes with the first token of a stream.
 	open(c *call) []byte
 	// token carries the text of the tokens up to the n-th, which may be the last.
 	token(c *call, text string, n int, last bool) []byte
 	// end comes after the last token.
 	end(c *call) []byte
-	// envelope is the body of an error, and failure an error inside a stream.
+	// envelope is the body of an error, and failure an error inside a stream; nil breaks
+	// the stream off.
 	envelope(e *apiError) []byte
 	failure(e *apiError) []byte
 }
@@ -47,7 +50,8 @@ func (s *server) generate(w http.ResponseWriter, r *http.Request, c *call, f for
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
-	// Flush fails only when the client has gone, which the context tells as well.
+	_, _ = w.Write(f.accepted(c))
+	// Both fail only when the client has gone, which the context tells as well.
 	_ = out.Flush()
 	if err := rankErr; err != nil {
 		_, _ = w.Write(f.failure(asAPIError(err)))
@@ -91,7 +95,7 @@ func (s *server) generateWhole(w http.ResponseWriter, r *http.Request, c *call, 
 func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call, f format, rank int) {
 	flow, err := s.pick(rank).submit(c.request, c.maxTokens, c.answer.ended)
 	if err != nil {
-		_, _ = w.Write(f.failure(internal(err)))
+		fail(w, f, err)
 		return
 	}
 	defer flow.close()
@@ -103,7 +107,7 @@ func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call,
 			return
 		}
 		if err != nil {
-			_, _ = w.Write(f.failure(internal(err)))
+			fail(w, f, err)
 			return
 		}
 		buf = buf[:0]
@@ -126,6 +130,16 @@ func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call,
 			return
 		}
 	}
+}
+
+// fail ends a stream with an error, or where its API has none for this, breaks it off.
+func fail(w http.ResponseWriter, f format, err error) {
+	told := f.failure(internal(err))
+	if told == nil {
+		panic(http.ErrAbortHandler)
+	}
+	// A failed write means that the client has gone; there is nobody to tell.
+	_, _ = w.Write(told)
 }
 
 // pick returns the core of a rank, or for rank -1 the one with the fewest requests.

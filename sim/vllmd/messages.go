@@ -72,6 +72,8 @@ func (messagesFormat) whole(c *call) []byte {
 		c.id, quote(nil, c.text()), c.modelJSON, c.stopReason(), c.anthropicUsage(c.request.Output))
 }
 
+func (messagesFormat) accepted(*call) []byte { return nil }
+
 func (messagesFormat) open(c *call) []byte {
 	return fmt.Appendf(nil, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"chatcmpl-%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":%s,\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}\n\n"+
 		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"\"},\"index\":0}\n\n",

@@ -169,11 +169,13 @@ func (f *responsesFormat) event(kind, body string) []byte {
 	return b
 }
 
-func (f *responsesFormat) open(c *call) []byte {
+func (f *responsesFormat) accepted(c *call) []byte {
 	res := `{"response":` + string(mustJSON(c.resource(false)))
-	b := f.event("response.created", res)
-	b = append(b, f.event("response.in_progress", res)...)
-	b = append(b, f.event("response.output_item.added", `{"item":`+string(mustJSON(c.item(false)))+`,"output_index":0`)...)
+	return append(f.event("response.created", res), f.event("response.in_progress", res)...)
+}
+
+func (f *responsesFormat) open(c *call) []byte {
+	b := f.event("response.output_item.added", `{"item":`+string(mustJSON(c.item(false)))+`,"output_index":0`)
 	return append(b, f.event("response.content_part.added", fmt.Sprintf(`{"content_index":0,"item_id":"msg_%s","output_index":0,"part":%s`, c.id, mustJSON(c.part("", "[]"))))...)
 }
 
@@ -193,6 +195,5 @@ func (f *responsesFormat) end(c *call) []byte {
 	return append(b, f.event("response.completed", `{"response":`+string(mustJSON(c.resource(true))))...)
 }
 
-func (f *responsesFormat) failure(e *apiError) []byte {
-	return []byte("data: " + string(e.openAI()) + "\n\n")
-}
+// failure has no event for an engine that has died.
+func (f *responsesFormat) failure(*apiError) []byte { return nil }
