@@ -55,9 +55,21 @@ const longBody = `{"model":"tiny","messages":[{"role":"user","content":"count"}]
 // openStream starts a long chat or messages stream and returns once its first event came.
 func (e *engine) openStream(t *testing.T, path string) *stream {
 	t.Helper()
+	s := e.beginStream(t, path, fmt.Sprintf(longBody, true))
+	for range 3 { // of two or three lines
+		if line, err := s.body.ReadString('\n'); err != nil {
+			t.Fatalf("the stream began with %q, %v", line, err)
+		}
+	}
+	return s
+}
+
+// beginStream starts a stream and returns once its headers came.
+func (e *engine) beginStream(t *testing.T, path, body string) *stream {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+path, strings.NewReader(fmt.Sprintf(longBody, true)))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,13 +79,10 @@ func (e *engine) openStream(t *testing.T, path string) *stream {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { response.Body.Close() })
-	s := &stream{bufio.NewReader(response.Body), cancel}
-	for range 3 { // of two or three lines
-		if line, err := s.body.ReadString('\n'); err != nil {
-			t.Fatalf("the stream began with %q, %v", line, err)
-		}
+	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != streamContent {
+		t.Fatalf("the stream began with %s %v", response.Status, response.Header)
 	}
-	return s
+	return &stream{bufio.NewReader(response.Body), cancel}
 }
 
 // rest reads a stream to its end in the background.
@@ -138,4 +147,58 @@ func abortWhole(t *testing.T, e *engine) {
 	if err := <-ended; err == nil {
 		t.Error("the request had its answer before it was given up")
 	}
+}
+
+// fullEngine: a stream that has to wait has its headers at once, but no data before the
+// engine takes it up; only the responses API tells of itself before.
+func fullEngine(t *testing.T, e *engine) {
+	var running []*stream
+	for range maxNumSeqs {
+		running = append(running, e.openStream(t, chatPath))
+	}
+	chat := e.beginStream(t, chatPath, fmt.Sprintf(longBody, true))
+	responses := e.beginStream(t, "/v1/responses", `{"model":"tiny","input":"count","max_output_tokens":8,"stream":true}`)
+	for _, want := range []string{"response.created", "response.in_progress"} {
+		name, _ := responses.body.ReadString('\n')
+		_, _ = responses.body.ReadString('\n')
+		if end, err := responses.body.ReadString('\n'); name != "event: "+want+"\n" || end != "\n" || err != nil {
+			t.Errorf("the event of the responses API is %q %q, %v; want %s", name, end, err, want)
+		}
+	}
+	harness.Within(t, 5*time.Second, func() error {
+		found := e.scrape(t)
+		want := [4]float64{maxNumSeqs, 2, 2, 0}
+		got := [4]float64{
+			sum(found, "vllm:num_requests_running"), sum(found, "vllm:num_requests_waiting"),
+			sum(found, "vllm:num_requests_waiting_by_reason", "reason", "capacity"),
+			sum(found, "vllm:num_requests_waiting_by_reason", "reason", "deferred"),
+		}
+		if got != want {
+			return fmt.Errorf("running, waiting, for capacity, deferred are %v, want %v", got, want)
+		}
+		return nil
+	})
+	first := make(chan error, 2)
+	for _, s := range []*stream{chat, responses} {
+		go func() {
+			_, err := s.body.ReadByte()
+			first <- err
+		}()
+	}
+	select {
+	case <-first:
+		t.Error("a waiting stream had data before its turn")
+	case <-time.After(500 * time.Millisecond):
+	}
+	for _, s := range running {
+		s.cancel()
+	}
+	for range 2 {
+		if err := <-first; err != nil {
+			t.Errorf("a stream whose turn came gave %v", err)
+		}
+	}
+	chat.cancel()
+	responses.cancel()
+	e.waitRunning(t, 0, 10*time.Second)
 }

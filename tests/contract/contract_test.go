@@ -25,6 +25,7 @@ func TestEngine(t *testing.T) {
 		{"an idle connection is closed after 5 s", keepAlive},
 		{"a client that goes away ends its stream", abortStream},
 		{"a client that goes away ends its request", abortWhole},
+		{"a full engine", fullEngine},
 		{"the cache, one request at a time", replayOne},
 		{"the cache, four requests at a time", replayFour},
 		{"SIGTERM when idle", termIdle},

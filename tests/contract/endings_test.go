@@ -28,12 +28,14 @@ func (e *engine) refused() error {
 
 // What reading a stream to its end gives, as a Go string and an error: the end mark of
 // a chat, and the errors of streams that lost their engine core. The messages API
-// stumbles over the error of the chat stream that it is made of.
+// stumbles over the error of the chat stream that it is made of, the responses API
+// breaks off without one.
 const wholeEnd = `data: [DONE]\n\n", <nil>`
 
 var (
-	brokenChat     = regexp.MustCompile(`data: \{\\"error\\": ?\{\\"message\\": ?\\"EngineCore encountered an issue.*data: \[DONE\]\\n\\n", <nil>$`)
-	brokenMessages = regexp.MustCompile(`event: error\\ndata: \{\\"type\\": ?\\"error\\", ?\\"error\\": ?\{\\"type\\": ?\\"internal_error\\".*", <nil>$`)
+	brokenChat      = regexp.MustCompile(`data: \{\\"error\\": ?\{\\"message\\": ?\\"EngineCore encountered an issue.*data: \[DONE\]\\n\\n", <nil>$`)
+	brokenResponses = regexp.MustCompile(`\\n\\n", unexpected EOF$`)
+	brokenMessages  = regexp.MustCompile(`event: error\\ndata: \{\\"type\\": ?\\"error\\", ?\\"error\\": ?\{\\"type\\": ?\\"internal_error\\".*", <nil>$`)
 )
 
 // termUnderStream: the engine core ends and the port is closed. When the core still
@@ -101,6 +103,7 @@ func killServer(t *testing.T, e *engine) {
 // has failed.
 func killCore(t *testing.T, e *engine) {
 	chat, messages := e.openStream(t, chatPath).rest(), e.openStream(t, "/v1/messages").rest()
+	responses := e.beginStream(t, "/v1/responses", `{"model":"tiny","input":"count","max_output_tokens":3800,"temperature":0,"stream":true}`).rest()
 	if err := syscall.Kill(e.core(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,7 @@ func killCore(t *testing.T, e *engine) {
 	} else if err := e.refused(); err != nil {
 		t.Error(err)
 	}
-	for end, want := range map[<-chan string]*regexp.Regexp{chat: brokenChat, messages: brokenMessages} {
+	for end, want := range map[<-chan string]*regexp.Regexp{chat: brokenChat, messages: brokenMessages, responses: brokenResponses} {
 		select {
 		case last := <-end:
 			if !want.MatchString(last) {

@@ -20,6 +20,7 @@ const (
 	maxModelLen = 4096 // tokens
 	blockSize   = 32   // tokens
 	blocks      = 200  // one of them is the null block
+	maxNumSeqs  = 4
 )
 
 // program is what is started: a command that takes the arguments of vllm, and what it
@@ -66,7 +67,7 @@ func start(t *testing.T, p program) *engine {
 	defer log.Close()
 	e.cmd = exec.Command(p.command[0], append(p.command[1:],
 		"--served-model-name", model, "--host", host, "--port", port,
-		"--max-model-len", fmt.Sprint(maxModelLen), "--max-num-seqs", "8",
+		"--max-model-len", fmt.Sprint(maxModelLen), "--max-num-seqs", fmt.Sprint(maxNumSeqs),
 		"--block-size", fmt.Sprint(blockSize), "--num-gpu-blocks-override", fmt.Sprint(blocks),
 		"--enable-prompt-tokens-details", "--load-format", "dummy", "--enforce-eager", "--dtype", "float32",
 		"--generation-config", generationConfig(t))...)
