@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
 )
 
 func TestBreakerOpensAndProbes(t *testing.T) {
@@ -68,4 +70,54 @@ func TestBreakerNeverStaysShut(t *testing.T) {
 			t.Fatalf("shut for ever: %+v", b)
 		}
 	})
+}
+
+// What becomes of a request that the incarnation before got says nothing about the
+// present one: neither its failure nor its success, nor that it was the probe.
+func TestBreakerForgetsTheIncarnationBefore(t *testing.T) {
+	p := New(Options{})
+	defer p.Close()
+	spec := func(incarnation uint64) *Snapshot {
+		return &Snapshot{Models: []Model{{Name: "m", Routing: route.DefaultSettings(), Replicas: []Replica{
+			{ID: "m/0", Rank: -1, Route: route.Replica{Incarnation: incarnation, Ready: true}},
+		}}}}
+	}
+	p.Apply(spec(1))
+	m, now := p.table.Load().named["m"], time.Now()
+	place := func() *reservation {
+		v := &reservation{cut: func(error) {}}
+		if got := m.reserve(now, &route.Request{Rank: -1}, v); got != route.Forward {
+			t.Fatalf("verdict %d", got)
+		}
+		return v
+	}
+	var old []*reservation
+	for range 3 {
+		old = append(old, place())
+	}
+	p.Apply(spec(2))
+	r := m.known["m/0"]
+	for _, v := range old {
+		m.judge(now, v, strikeBroken)
+	}
+	if r.breaker != (breaker{}) {
+		t.Errorf("failures of the old life count against the new one: %+v", r.breaker)
+	}
+	for range 3 {
+		m.judge(now, place(), strikeBroken)
+	}
+	if r.breaker.state(now) != breakerOpen {
+		t.Fatalf("the breaker is not open: %+v", r.breaker)
+	}
+	now = now.Add(firstPause)
+	probe := place()
+	if !probe.probe {
+		t.Fatal("the next request is no probe")
+	}
+	old[0].probe = true
+	m.judge(now, old[0], 0)
+	m.release(now, old[0], route.Outcome{})
+	if r.breaker.state(now) != breakerHalfOpen || !r.breaker.probing {
+		t.Errorf("a success of the old life closed the breaker, or its end gave the probe's place away: %+v", r.breaker)
+	}
 }

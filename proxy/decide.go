@@ -16,12 +16,17 @@ import (
 // stored answer that it continues, or from the chain of its messages.
 func (x *exchange) identify() {
 	x.identity = wire.Identify(x.api, x.r.Header, &x.scan, wire.Options{Header: x.p.options.SessionHeader})
+	maker, known := x.p.owners.get(x.tenant, x.identity.PreviousResponse)
+	if known = known && maker.model == x.model.name; known {
+		// When its maker is gone so is the answer, and any engine says so in its own words.
+		x.holder, x.bound = x.model.holder(maker.replica, maker.incarnation)
+	}
 	if x.identity.Key != "" {
 		x.key = wire.Hash(x.tenant, x.model.name, x.identity.Key)
 		return
 	}
-	if o, ok := x.p.owners.get(x.tenant, x.identity.PreviousResponse); ok && o.model == x.model.name {
-		x.key = o.conversation
+	if known {
+		x.key = maker.conversation
 		return
 	}
 	if x.api.Generates() {
@@ -77,6 +82,9 @@ func (x *exchange) question() route.Request {
 	if q.PromptBytes == 0 {
 		q.PromptBytes = len(x.body)
 	}
+	if x.bound {
+		q.Rank, q.Bound = x.holder, true
+	}
 	if x.api.Generates() {
 		q.SharedHash = wire.SharedHash(x.api, &x.scan)
 	}
@@ -108,6 +116,9 @@ func (x *exchange) decide() error {
 	case route.RefusedFull:
 		return errQueueFull
 	default:
+		if q.Bound {
+			return &holderRestsError{q.Rank, x.identity.PreviousResponse}
+		}
 		none := &noReplicaError{model: x.model.name, state: x.model.state(), rank: -1}
 		if x.model.anyReady() { // so it was the replica that the client named
 			none.rank, none.state = q.Rank, ""

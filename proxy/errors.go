@@ -94,6 +94,19 @@ func (e *unknownResponseError) Error() string {
 	return fmt.Sprintf("No replica is known to hold the response `%s`: it is too old, or was made before the proxy started.", clip(e.id, longestName))
 }
 
+// holderRestsError refuses what only one replica can answer while that one takes no
+// requests.
+type holderRestsError struct {
+	replica  int // its index
+	response string
+}
+
+// Error names both.
+func (e *holderRestsError) Error() string {
+	return fmt.Sprintf("Replica %d alone holds the response `%s`, and it takes no requests now. Try again in a few seconds.",
+		e.replica, clip(e.response, longestName))
+}
+
 // longestName is how much of a name that a client sent is repeated to it, in bytes.
 const longestName = 256
 
@@ -113,6 +126,7 @@ func refusalOf(err error, requestID string) refusal {
 		unknown  *unknownModelError
 		none     *noReplicaError
 		response *unknownResponseError
+		rests    *holderRestsError
 		syntax   *wire.SyntaxError
 		form     *formError
 	)
@@ -127,6 +141,8 @@ func refusalOf(err error, requestID string) refusal {
 		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
 	case errors.As(err, &response):
 		return refusal{status: http.StatusNotFound, message: err.Error()}
+	case errors.As(err, &rests):
+		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
 	case errors.As(err, &syntax), errors.As(err, &form):
 		return refusal{status: http.StatusBadRequest, message: sentence(err)}
 	}

@@ -32,6 +32,8 @@ type exchange struct {
 	model     *model
 	identity  wire.Identity
 	key       route.Key // of its conversation, from identity; zero when it named none
+	holder    int       // replica that alone holds the answer that the request continues
+	bound     bool      // there is one
 	chain     wire.Chain
 
 	// Where it goes.

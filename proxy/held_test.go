@@ -231,3 +231,34 @@ func TestNoReplicaLeftWhileHeld(t *testing.T) {
 		b.wantIdle()
 	})
 }
+
+// One snapshot takes a replica away and ends admission: who waits goes to what is left.
+func TestShrinkWithSettingsLetsTheHeldGo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoors(t)
+		for i := range 2 {
+			_, leave := b.occupied(fmt.Sprintf("conversation-number-%d", i))
+			defer leave()
+		}
+		for _, e := range b.engines {
+			e.does(answers(1))
+		}
+		var held []<-chan gotReply
+		for i := range 4 {
+			held = append(held, b.wait(context.Background(), false, fmt.Sprintf("another-conversation-%d", i)))
+			synctest.Wait()
+		}
+		if n := b.held(); n != 4 {
+			t.Fatalf("%d held, want 4", n)
+		}
+		b.change(func(m *Model) {
+			m.Replicas = m.Replicas[:1]
+			m.Routing.Admission = route.AdmissionNone
+		})
+		for i, done := range held {
+			if got := <-done; got.status != 200 || got.header.Get(headerReplica) != "m/0" {
+				t.Errorf("%d: got %d from %q: %s", i, got.status, got.header.Get(headerReplica), got.body)
+			}
+		}
+	})
+}

@@ -163,7 +163,7 @@ func (m *model) leave(now time.Time, v *reservation) {
 		return
 	}
 	v.replica.leave(v)
-	if v.replica.breaker.abandon(v.probe && !v.judged) {
+	if v.replica.lives(v) && v.replica.breaker.abandon(v.probe && !v.judged) {
 		m.tellCore(now)
 	}
 	v.replica, v.probe = nil, false
@@ -192,7 +192,7 @@ func (m *model) judge(now time.Time, v *reservation, strike int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := v.replica
-	if r == nil || (v.judged && strike == 0) {
+	if r == nil || !r.lives(v) || (v.judged && strike == 0) {
 		return
 	}
 	probe := v.probe && !v.judged
@@ -229,8 +229,7 @@ func (m *model) tellCore(now time.Time) {
 	admitted := 0
 	m.recheck = time.Time{}
 	for _, r := range m.replicas {
-		usable := r.spec.Route.Ready && !r.spec.Route.Draining && !r.drained
-		if usable && r.breaker.admits(now) {
+		if !r.rests() && r.breaker.admits(now) {
 			admitted++
 		}
 		state := r.breaker.state(now)
@@ -263,7 +262,7 @@ func (m *model) anyReady() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, r := range m.replicas {
-		if r.spec.Route.Ready && !r.spec.Route.Draining && !r.drained {
+		if !r.rests() {
 			return true
 		}
 	}
@@ -290,17 +289,28 @@ func (v *reservation) seen() (*Replica, route.Decision) {
 	return v.target, v.decision
 }
 
-// visit puts a request on a named replica past the router: for what only that replica
-// can answer. False means that it takes no requests.
-func (m *model) visit(now time.Time, id ReplicaID, v *reservation) bool {
+// holder returns the index of a replica by its id; false when it is gone, or is another
+// incarnation by now.
+func (m *model) holder(id ReplicaID, incarnation uint64) (index int, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.known[id]
-	if r == nil || r.index < 0 || !r.spec.Route.Ready {
+	if r == nil || r.index < 0 || r.spec.Route.Incarnation != incarnation {
+		return -1, false
+	}
+	return r.index, true
+}
+
+// visit puts a request on a replica past the router, by index: for what only that
+// replica can answer. False means that it takes no requests.
+func (m *model) visit(now time.Time, index int, v *reservation) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if index >= len(m.replicas) || m.replicas[index].rests() {
 		return false
 	}
 	v.model = m
-	v.decision = route.Decision{Replica: r.index, Home: -1}
+	v.decision = route.Decision{Replica: index, Home: -1}
 	m.seat(now, v)
 	return true
 }

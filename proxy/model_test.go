@@ -27,15 +27,28 @@ func newLedger(t *rapid.T, n int) *ledger {
 	if rapid.Bool().Draw(t, "admission") {
 		l.spec.Routing.Admission = route.AdmissionWorkingSet
 	}
-	for i := range n {
+	l.resize(n)
+	l.model = l.proxy.newModel(&l.spec)
+	l.apply()
+	return l
+}
+
+// resize changes the number of replicas.
+func (l *ledger) resize(n int) {
+	l.spec.Replicas = l.spec.Replicas[:min(n, len(l.spec.Replicas))]
+	for i := len(l.spec.Replicas); i < n; i++ {
 		l.spec.Replicas = append(l.spec.Replicas, Replica{
 			ID: ReplicaID(fmt.Sprintf("m/%d", i)), Rank: -1,
 			Route: route.Replica{Incarnation: 1, Ready: true, MaxNumSeqs: 8, Capacity: 20_000},
 		})
 	}
-	l.model = l.proxy.newModel(&l.spec)
-	l.apply()
-	return l
+}
+
+// settings changes what lets requests go.
+func (l *ledger) settings(t *rapid.T) {
+	l.spec.Routing.Admission = rapid.SampledFrom([]route.Admission{route.AdmissionNone, route.AdmissionWorkingSet}).Draw(t, "admission")
+	l.spec.Routing.Affinity = rapid.Bool().Draw(t, "affinity")
+	l.spec.Routing.MaxHold = time.Duration(rapid.IntRange(1, 600).Draw(t, "hold")) * time.Second
 }
 
 // apply hands the model a copy of the specification.
@@ -83,7 +96,7 @@ func (l *ledger) end(t *rapid.T) {
 func (l *ledger) shake(t *rapid.T) {
 	i := rapid.IntRange(0, len(l.spec.Replicas)-1).Draw(t, "replica")
 	r := &l.spec.Replicas[i].Route
-	switch rapid.IntRange(0, 3).Draw(t, "change") {
+	switch rapid.IntRange(0, 6).Draw(t, "change") {
 	case 0:
 		r.Ready = !r.Ready
 	case 1:
@@ -93,6 +106,12 @@ func (l *ledger) shake(t *rapid.T) {
 		return
 	case 3:
 		r.MetricsUnavailable = !r.MetricsUnavailable
+	case 4, 5:
+		l.resize(rapid.IntRange(1, 4).Draw(t, "replicas"))
+		l.settings(t)
+	case 6:
+		l.settings(t)
+		r.Incarnation++
 	}
 	l.apply()
 }

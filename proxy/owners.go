@@ -15,6 +15,7 @@ const ownersBound = 16384
 type owner struct {
 	model        string
 	replica      ReplicaID
+	incarnation  uint64 // of the replica: the next life knows nothing of the response
 	requested    string // name of the model, as the client wrote it
 	conversation route.Key
 }
@@ -67,6 +68,7 @@ func (x *exchange) remember(id string) {
 	x.p.owners.put(x.tenant, id, owner{
 		model:        x.model.name,
 		replica:      x.place.target.ID,
+		incarnation:  x.place.target.Route.Incarnation,
 		requested:    x.requested,
 		conversation: x.place.decision.Conversation,
 	})
@@ -87,8 +89,15 @@ func (x *exchange) carryToOwner() error {
 	}
 	x.requested = who.requested
 	x.model = x.table.named[who.model]
-	if x.model == nil || !x.model.visit(time.Now(), who.replica, &x.place) {
+	if x.model == nil {
 		return &unknownResponseError{id}
+	}
+	index, holds := x.model.holder(who.replica, who.incarnation)
+	if !holds {
+		return &unknownResponseError{id}
+	}
+	if !x.model.visit(time.Now(), index, &x.place) {
+		return &holderRestsError{index, id}
 	}
 	return x.forward()
 }

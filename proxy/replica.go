@@ -51,6 +51,18 @@ func (r *replica) adopt(spec *Replica, index int) {
 	}
 }
 
+// lives says whether a request was sent to the present incarnation. What becomes of one
+// that the incarnation before got says nothing about it.
+func (r *replica) lives(v *reservation) bool {
+	return v.target.Route.Incarnation == r.spec.Route.Incarnation
+}
+
+// rests says whether nothing new may be sent: the replica is not ready, or is being
+// stopped.
+func (r *replica) rests() bool {
+	return !r.spec.Route.Ready || r.spec.Route.Draining || r.drained
+}
+
 // enter adds a request to those in flight.
 func (r *replica) enter(v *reservation) {
 	r.mu.Lock()

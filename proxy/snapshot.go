@@ -92,7 +92,6 @@ func (m *model) apply(now time.Time, spec *Model, add func(*model, ReplicaID, in
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.spec = spec
-	m.core.SetSettings(now, spec.Routing)
 	for _, r := range m.known {
 		r.index = -1
 	}
@@ -108,7 +107,10 @@ func (m *model) apply(now time.Time, spec *Model, add func(*model, ReplicaID, in
 		m.replicas = append(m.replicas, r)
 	}
 	m.sweep()
+	// The replicas come first: changed settings may let requests go, and they must go to
+	// what there is now.
 	m.tellCore(now)
+	m.core.SetSettings(now, spec.Routing)
 	m.deliver(now)
 }
 

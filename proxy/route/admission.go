@@ -301,7 +301,7 @@ func (c *Core) Requeue(now time.Time, t Ticket) bool {
 		return false
 	}
 	tk := c.tickets.at(ti)
-	if !tk.reserved || tk.firstByte || !c.holdable(tk) || tk.class > ClassRehomed {
+	if !tk.reserved || tk.firstByte || tk.bound || !c.holdable(tk) || tk.class > ClassRehomed {
 		return false
 	}
 	failed := tk.replica

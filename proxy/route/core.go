@@ -128,7 +128,7 @@ func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) 
 	if c.usable == 0 {
 		return 0, NoReplica
 	}
-	pinned := c.set.ClientPinning && r.Rank >= 0 && r.Rank < c.present
+	pinned := (c.set.ClientPinning || r.Bound) && r.Rank >= 0 && r.Rank < c.present
 	if pinned && !c.replicas[r.Rank].usable() {
 		return 0, NoReplica // never overridden, so there is nowhere else to go
 	}
@@ -136,6 +136,8 @@ func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) 
 	c.identify(ti, r)
 	c.now = c.settingsOf(c.tickets.at(ti))
 	switch t := c.tickets.at(ti); {
+	case pinned && r.Bound:
+		c.decideBound(ti, d, r.Rank)
 	case pinned:
 		c.decide(ti, d, ClassClientPinned, r.Rank)
 	case !c.now.Affinity:
@@ -191,7 +193,7 @@ func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 		return false
 	}
 	tk := c.tickets.at(ti)
-	if !tk.reserved || tk.firstByte || tk.class == ClassClientPinned {
+	if !tk.reserved || tk.firstByte || tk.bound || tk.class == ClassClientPinned {
 		return false
 	}
 	c.replicas[tk.replica].fail(c.at)

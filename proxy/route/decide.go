@@ -161,6 +161,27 @@ func (c *Core) decideKeyed(ti int32, d *Decision) {
 	c.decide(ti, d, class, c.place(t, d))
 }
 
+// decideBound decides a request that only one replica can answer. That replica becomes
+// the home of a conversation that has none; a home elsewhere is kept.
+func (c *Core) decideBound(ti int32, d *Decision, to int) {
+	t := c.tickets.at(ti)
+	d.note = noteBound
+	class := ClassClientPinned
+	if c.set.Affinity && t.conv != none {
+		switch v := c.table.at(t.conv); {
+		case c.isHome(t.conv, to):
+			class = ClassSticky
+		case !c.homeAlive(v):
+			c.loseHome(t.conv)
+			class = ClassPlaced
+			if v.homed {
+				class = ClassRehomed
+			}
+		}
+	}
+	c.decide(ti, d, class, to)
+}
+
 // loseHome takes the home from a conversation whose home can no longer serve it.
 func (c *Core) loseHome(i int32) {
 	v := c.table.at(i)

@@ -14,6 +14,7 @@ const (
 	noteNoneFreer      // home is crowded, but no other has fewer in flight
 	noteOwnCrowd       // the conversation's own requests crowd its home
 	notePriced         // the prices decided
+	noteBound          // it alone can answer
 	noteDoor           // admission gave its conversation a place there
 )
 
@@ -51,6 +52,9 @@ func (d *Decision) ByAdmission() bool { return d.note == noteDoor }
 
 // Reason says in one sentence for a person why the request went where it went.
 func (d *Decision) Reason() string {
+	if d.note == noteBound {
+		return fmt.Sprintf("%s: replica %d alone holds the answer that this request continues", d.Class, d.Replica)
+	}
 	switch d.Class {
 	case ClassSticky:
 		return d.stickyReason()

@@ -8,6 +8,7 @@ type ticket struct {
 	open       bool
 	reserved   bool  // holds a place on replica
 	firstByte  bool  // the replica has begun to answer
+	bound      bool  // only its replica can answer it
 	unkeyed    bool  // no conversation could be told
 	queued     bool  // waits at the door
 	gated      bool  // let in, waits for its turn to prefill on replica
@@ -66,7 +67,7 @@ func (ts *tickets) open(at int64, r *Request) int32 {
 	t := &ts.slots[i]
 	*t = ticket{
 		gen: t.gen, tried: t.tried[:0], terms: t.terms[:0], open: true, arrived: at,
-		kind: r.Kind, replica: none, conv: none, shared: none, twin: none,
+		kind: r.Kind, bound: r.Bound && r.Rank >= 0, replica: none, conv: none, shared: none, twin: none,
 		hashKey: r.HashKey, bytes: int64(r.PromptBytes),
 		key: r.Key, group: r.Group, parent: r.Parent,
 	}

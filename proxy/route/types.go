@@ -119,6 +119,7 @@ type Request struct {
 	ChainFirst int
 
 	Rank        int    // replica that the client named, or -1
+	Bound       bool   // replica Rank alone can answer, whatever the settings say: it holds what the request continues
 	PromptBytes int    // size of the prompt part of the body, in bytes
 	SharedHash  uint64 // hash of system text and tools, the part that conversations share
 	HashKey     uint64 // seedable hash of the conversation id, for PolicyHash
