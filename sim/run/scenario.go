@@ -17,6 +17,8 @@ type Scenario struct {
 	Replicas int
 	Load     load.Load
 	Deaths   []Death // times counted from the end of the warm-up
+	Warmup   time.Duration
+	Length   time.Duration
 }
 
 // Scenarios returns all that have a name: each named load on its box, and what can
@@ -24,9 +26,10 @@ type Scenario struct {
 func Scenarios() []Scenario {
 	var all []Scenario
 	for _, l := range load.Named() {
-		s := Scenario{Name: l.Name, About: l.About, Preset: "a4000/qwen3-4b", Replicas: 4, Load: l}
+		s := Scenario{Name: l.Name, About: l.About, Preset: "a4000/qwen3-4b", Replicas: 4, Load: l, Warmup: 3 * time.Minute, Length: 12 * time.Minute}
 		if l.Name == load.Farm {
-			s.Preset, s.Replicas = "5090/27b", 7
+			// Its conversations take a quarter of an hour and more.
+			s.Preset, s.Replicas, s.Warmup, s.Length = "5090/27b", 7, 15*time.Minute, time.Hour
 		}
 		all = append(all, s)
 	}
@@ -53,6 +56,7 @@ func FindScenario(name string) (Scenario, error) {
 func (s Scenario) Config(p Policy) Config {
 	c := DefaultConfig(p, s.Load.Sessions)
 	c.Preset, c.Replicas, c.Load = s.Preset, s.Replicas, s.Load
+	c.Warmup, c.Length = s.Warmup, s.Length
 	c.Deaths = After(c.Warmup, s.Deaths)
 	return c
 }

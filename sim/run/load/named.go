@@ -69,12 +69,14 @@ func endless() Load {
 	return l
 }
 
-// farm is seven cards with a 27B model and headless agents of about 58k tokens each.
+// farm is seven cards with a 27B model and headless agents whose contexts grow from
+// 33k to 87k tokens, about 58k on average over all turns; their tools take their time.
 func farm() Load {
 	l := Seed()
-	l.Name, l.About = Farm, "26 headless agents of about 58k tokens each, 20 turns, for seven cards with a 27B model"
-	l.Sessions, l.Turns = 26, 20
-	l.First = Size{Min: 44_000, Max: 52_000}
+	l.Name, l.About = Farm, "26 headless agents of about 58k tokens each, 24 turns, tools of 8 s on average; for seven cards with a 27B model"
+	l.Sessions, l.Turns, l.TurnTokens = 26, 24, 2000
+	l.First = Size{Min: 26_000, Max: 32_000}
+	l.Think = Think{kind: thinkExp, from: 8}
 	return l
 }
 
