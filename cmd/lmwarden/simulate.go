@@ -53,7 +53,7 @@ func (a *app) simulateCommand() *cobra.Command {
 			"An interrupt prints what is done; --resume FILE goes on from there.",
 		Example: "  lmwarden simulate --sessions 24 --policy seed,working-set\n" +
 			"  lmwarden simulate --policy off,hash,seed,working-set --sessions 4,8,16,24,32 --runs 3 -o html > report.html\n" +
-			"  lmwarden simulate --load farm-27b --policy seed,working-set --minutes 60",
+			"  lmwarden simulate --load farm-27b --policy seed,working-set",
 		Args: arguments(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.list {
@@ -72,8 +72,8 @@ func (a *app) simulateCommand() *cobra.Command {
 	fl.StringVar(&f.think, "think", "", "pause between turns in seconds: fixed:0.4, exp:5, uniform:1-20 or mix")
 	fl.DurationVar(&f.stagger, "stagger", 0, "time over which the first conversations begin; 0 begins all at once")
 	fl.StringSliceVar(&f.deaths, "death", nil, "replica that dies: 6m:1 is replica 1 after 6 measured minutes, 6m:1:30s is back 30 s later")
-	fl.Float64Var(&f.minutes, "minutes", 12, "minutes that are measured")
-	fl.Float64Var(&f.warmup, "warmup", 3, "minutes before them that are not")
+	fl.Float64Var(&f.minutes, "minutes", 12, "minutes that are measured (farm-27b: 60)")
+	fl.Float64Var(&f.warmup, "warmup", 3, "minutes before them that are not (farm-27b: 15)")
 	fl.IntVar(&f.runs, "runs", 1, "runs of each row, with a seed each")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of the first run")
 	fl.IntVar(&f.capacity, "capacity", 0, "KV tokens of a replica; 0 takes the preset's")
@@ -220,7 +220,12 @@ func (f simulateFlags) config(scenario simrun.Scenario, changed func(string) boo
 	if !(f.minutes > 0) || f.minutes > 1e5 || !(f.warmup >= 0) || f.warmup > 1e5 {
 		return c, fmt.Errorf("%g minutes after %g of warm-up cannot be simulated; --minutes must be above 0 and --warmup not below", f.minutes, f.warmup)
 	}
-	c.Warmup, c.Length = minutes(f.warmup), minutes(f.minutes)
+	if changed("warmup") {
+		c.Warmup = minutes(f.warmup)
+	}
+	if changed("minutes") {
+		c.Length = minutes(f.minutes)
+	}
 	c.Load.Stagger = f.stagger
 	if f.think != "" {
 		think, err := load.ParseThink(f.think)

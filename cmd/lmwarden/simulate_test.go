@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,7 +99,7 @@ func TestSimulateResume(t *testing.T) {
 		preset: "a4000/qwen3-4b", replicas: 4, policies: []string{"off", "seed"}, sessions: []int{4}, load: "seed",
 		minutes: 1, runs: 2, seed: 1, seqs: 32, batched: 2048, resume: filepath.Join(t.TempDir(), "series.json"),
 	}
-	s, err := flags.series(func(string) bool { return false })
+	s, err := flags.series(only("minutes", "warmup"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func TestSimulateResume(t *testing.T) {
 	if runs, err := a.playSeries(stopped, s, ledger); !errors.Is(err, context.Canceled) || len(runs) != 1 {
 		t.Fatalf("stopped after %d runs with %v; the first was done before", len(runs), err)
 	}
-	if err := a.simulate(stopped, flags, func(string) bool { return false }); exitCode(err) != exitInterrupted {
+	if err := a.simulate(stopped, flags, only("minutes", "warmup")); exitCode(err) != exitInterrupted {
 		t.Errorf("an interrupt ends with %v", err)
 	}
 	ledger, err = report.OpenLedger(flags.resume, s.settings)
@@ -142,9 +143,14 @@ func TestSimulateResume(t *testing.T) {
 		t.Errorf("resumed:\n%s\nwhole:\n%s", one, other)
 	}
 	flags.minutes = 2
-	if err := a.simulate(t.Context(), flags, func(string) bool { return false }); err == nil || !strings.Contains(err.Error(), "other settings") {
+	if err := a.simulate(t.Context(), flags, only("minutes", "warmup")); err == nil || !strings.Contains(err.Error(), "other settings") {
 		t.Errorf("other settings on the same file: %v", err)
 	}
+}
+
+// only says that these flags were given.
+func only(names ...string) func(string) bool {
+	return func(name string) bool { return slices.Contains(names, name) }
 }
 
 // TestSimulateRefusals turns what cannot be into a sentence, before anything is played.
