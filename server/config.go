@@ -3,8 +3,12 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/server/auth"
+	"github.com/lmwarden/lmwarden/server/face"
 )
 
 // Defaults of the configuration.
@@ -50,8 +56,13 @@ func parseConfig(path string, data []byte) (*lmwardenv1.Config, error) {
 	if onlyComments(data) {
 		return cfg, nil
 	}
-	options := protoyaml.UnmarshalOptions{Path: path, Validator: fieldRules{}}
-	if err := options.Unmarshal(data, cfg); err != nil {
+	words := &face.Words{Path: path}
+	options := protoyaml.UnmarshalOptions{Path: path, Validator: fieldRules{}, CustomUnmarshaler: words}
+	err := options.Unmarshal(data, cfg)
+	if err != nil && strings.HasPrefix(err.Error(), "yaml: ") {
+		return nil, fmt.Errorf("%s is no YAML: %s", path, strings.TrimPrefix(err.Error(), "yaml: ")) // its lines are named, the file is not
+	}
+	if err := errors.Join(append(words.Problems, err)...); err != nil {
 		return nil, fmt.Errorf("the configuration is not valid: %w", err)
 	}
 	if err := checkModels(cfg); err != nil {
@@ -61,19 +72,79 @@ func parseConfig(path string, data []byte) (*lmwardenv1.Config, error) {
 }
 
 // CheckConfig reads a configuration file and checks everything that can be checked
-// without starting: form, ranges, names, addresses and the rules for addresses that
-// are not loopback. It returns all problems, joined.
-func CheckConfig(path string) error {
+// without starting: form, ranges, names, addresses, the rules for addresses that are
+// not loopback, and the files that it names. The error joins all problems. Notes are
+// what a daemon starts with and a person may not have meant.
+func CheckConfig(path string) (notes []string, err error) {
 	cfg, err := LoadConfig(path)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if name := cfg.GetDefaultModel(); name != "" && !declares(cfg, name) {
+		notes = append(notes, fmt.Sprintf("default_model: no model in this file has the name %q; until one is made with \"lmwarden model add\", requests that name no model are refused", name))
 	}
 	cfg = withDefaults(cfg)
-	return errors.Join(
-		checkAddress("inference_listen", cfg.GetInferenceListen()),
-		checkAddress("admin_listen", cfg.GetAdminListen()),
-		checkInferenceAccess(cfg),
-	)
+	var keys error
+	if file := cfg.GetInferenceAuth().GetKeysFile(); file != "" {
+		if _, keys = auth.ReadKeys(file); errors.Is(keys, fs.ErrPermission) {
+			keys = nil
+			notes = append(notes, fmt.Sprintf("inference_auth.keys_file: %s cannot be read by this user; the daemon's user must", file))
+		}
+	}
+	return notes, errors.Join(checkListeners(cfg), checkInferenceAccess(cfg), checkCommand(cfg), keys)
+}
+
+// declares says whether a declared model goes by a name, also as an alias.
+func declares(cfg *lmwardenv1.Config, name string) bool {
+	return slices.ContainsFunc(cfg.GetModels(), func(m *lmwardenv1.DeclaredModel) bool {
+		return m.GetName() == name || slices.ContainsFunc(m.GetSpec().GetAliases(), func(alias string) bool {
+			beginning, star := strings.CutSuffix(alias, "*")
+			return alias == name || star && strings.HasPrefix(name, beginning)
+		})
+	})
+}
+
+// checkListeners says whether both addresses can be listened on, one beside the other.
+// The configuration has its defaults.
+func checkListeners(cfg *lmwardenv1.Config) error {
+	inference, admin := cfg.GetInferenceListen(), cfg.GetAdminListen()
+	if err := errors.Join(checkAddress("inference_listen", inference), checkAddress("admin_listen", admin)); err != nil {
+		return err
+	}
+	if collide(inference, admin) {
+		return fmt.Errorf("inference_listen %s and admin_listen %s are one address; give one of them another port", inference, admin)
+	}
+	return nil
+}
+
+// collide says whether two addresses cannot both be listened on.
+func collide(a, b string) bool {
+	hostA, portA, errA := net.SplitHostPort(a)
+	hostB, portB, errB := net.SplitHostPort(b)
+	if errA != nil || errB != nil || portA != portB || portA == "0" {
+		return false
+	}
+	every := func(host string) bool {
+		ip := net.ParseIP(host)
+		return host == "" || ip != nil && ip.IsUnspecified()
+	}
+	if hostA == "localhost" || hostB == "localhost" {
+		hostA, hostB = strings.Replace(hostA, "localhost", "127.0.0.1", 1), strings.Replace(hostB, "localhost", "127.0.0.1", 1)
+	}
+	return hostA == hostB || every(hostA) || every(hostB)
+}
+
+// checkCommand refuses a command line that was written as one word.
+func checkCommand(cfg *lmwardenv1.Config) error {
+	command := cfg.GetEngine().GetCommand()
+	if len(command) != 1 || !strings.ContainsAny(command[0], " \t") {
+		return nil
+	}
+	if _, err := exec.LookPath(command[0]); err == nil {
+		return nil // a path may have a space in it
+	}
+	return fmt.Errorf("engine.command: %q is one word and no program; write each word on its own: engine.command: [%s] in the file, or --engine-command once for each",
+		command[0], strings.Join(strings.Fields(command[0]), ", "))
 }
 
 // onlyComments says whether a YAML document holds nothing; protoyaml wants a map.

@@ -19,7 +19,9 @@ func TestConfigErrorsNameLineAndField(t *testing.T) {
 		"range":         {"engine:\n  port_base: 5\n", []string{"c.yaml:2:14", "engine.port_base", "1024", "60000"}},
 		"model range":   {"models:\n- name: m\n  spec:\n    source: s\n    max_num_seqs: 99999\n", []string{"c.yaml:5:", "models[0].spec.max_num_seqs", "4096"}},
 		"wrong kind":    {"insecure: perhaps\n", []string{"c.yaml:1:11"}},
-		"not yaml":      {"a: [\n", []string{"line"}},
+		"not yaml":      {"a: [\n", []string{"c.yaml", "line"}},
+		"no word":       {"models:\n- name: m\n  spec: {source: s}\n  routing:\n    admission: all\n", []string{"c.yaml:5:16", "models[0].routing.admission", `"none", "working set"`}},
+		"no span":       {"engine:\n  drain_timeout: soon\n", []string{"c.yaml:2:18", "engine.drain_timeout", "10 min"}},
 		"twice":         {"models:\n- {name: m, spec: {source: s}}\n- {name: m, spec: {source: s}}\n", []string{"\"m\" is declared twice"}},
 		"alias":         {"models:\n- {name: a, spec: {source: s}}\n- {name: b, spec: {source: s, aliases: [a]}}\n", []string{"model \"b\"", "model \"a\""}},
 		"no source":     {"models:\n- {name: a, spec: {replicas: 1}}\n", []string{"models: a", "source"}},
@@ -68,12 +70,43 @@ func TestCheckConfigReturnsAllProblems(t *testing.T) {
 	if err := os.WriteFile(path, []byte("inference_listen: 0.0.0.0:8000\nadmin_listen: nowhere\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := CheckConfig(path)
+	_, err := CheckConfig(path)
 	if err == nil || !strings.Contains(err.Error(), "keys_file") || !strings.Contains(err.Error(), "admin_listen") {
 		t.Errorf("got %v, want both problems", err)
 	}
-	if err := CheckConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
+	if _, err := CheckConfig(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
 		t.Error("a missing file is no error")
+	}
+}
+
+func TestCheckConfigFindsWhatOnlyAStartWould(t *testing.T) {
+	tests := map[string]struct {
+		text      string
+		note, err string // parts of them; empty for none
+	}{
+		"good":              {"default_model: m\nmodels: [{name: m, spec: {source: s}}]\n", "", ""},
+		"default by alias":  {"default_model: claude-x\nmodels: [{name: m, spec: {source: s, aliases: [\"claude-*\"]}}]\n", "", ""},
+		"default of nobody": {"default_model: zzz\n", `the name "zzz"`, ""},
+		"keys file":         {"inference_auth: {keys_file: /nonexistent/keys}\n", "", "/nonexistent/keys"},
+		"other's default":   {"inference_listen: 127.0.0.1:8001\n", "", "are one address"},
+		"every interface":   {"insecure: on\nadmin_listen: 0.0.0.0:8000\n", "", "are one address"},
+		"free ports":        {"inference_listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\n", "", ""},
+		"one word":          {"engine: {command: [x --y]}\n", "", "engine.command: [x, --y]"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c.yaml")
+			if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			notes, err := CheckConfig(path)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("got %v, want %q", err, test.err)
+			}
+			if got := strings.Join(notes, "\n"); (got == "") != (test.note == "") || !strings.Contains(got, test.note) {
+				t.Errorf("notes %q, want %q", got, test.note)
+			}
+		})
 	}
 }
 

@@ -41,9 +41,9 @@ func New(o Options) (*Server, error) {
 	}
 	err := errors.Join(
 		checkConfigMessage(cfg),
-		checkAddress("inference_listen", cfg.GetInferenceListen()),
-		checkAddress("admin_listen", cfg.GetAdminListen()),
+		checkListeners(cfg),
 		checkInferenceAccess(cfg),
+		checkCommand(cfg),
 	)
 	if err != nil {
 		return nil, err

@@ -130,7 +130,15 @@ func (f Field) parseUint(m protoreflect.Message, text string) error {
 	if f.desc.Kind() == protoreflect.Uint32Kind {
 		bits = 32
 	}
+	size := uint64(1)
+	if f.Face.GetUnit() == "bytes" {
+		plain, size = cutSize(plain)
+	}
 	n, err := strconv.ParseUint(plain, 10, bits)
+	if most := uint64(1)<<bits - 1; n > most/size {
+		err = strconv.ErrRange
+	}
+	n *= size
 	if err != nil || !f.inRange(float64(n)) {
 		return fmt.Errorf("%q is not a whole number%s", text, f.rangeText())
 	}
@@ -140,6 +148,21 @@ func (f Field) parseUint(m protoreflect.Message, text string) error {
 		m.Set(f.desc, protoreflect.ValueOfUint64(n))
 	}
 	return nil
+}
+
+// cutSize cuts the unit off a number of bytes, "64MiB", and returns how many bytes it
+// stands for.
+func cutSize(text string) (number string, size uint64) {
+	lower := strings.ToLower(text)
+	for _, unit := range []struct {
+		name string
+		size uint64
+	}{{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}} {
+		if number, ok := strings.CutSuffix(lower, unit.name); ok {
+			return number, unit.size
+		}
+	}
+	return text, 1
 }
 
 func (f Field) parseDuration(m protoreflect.Message, text string) error {
