@@ -17,10 +17,13 @@ import (
 // has no byte of an answer:
 //
 //   - to another replica, when the first one could not be reached, cut the connection
-//     before the first byte of its answer, says that its engine is dead, answers 503,
-//     or was drained. What it was doing for the request has ended with the connection.
+//     before a byte of its answer was passed on, says that its engine is dead, answers
+//     503, or was drained. What it was doing for the request has ended with the
+//     connection.
 //   - to the same replica on a new connection, when a kept connection broke as the
 //     request was sent: the engine had closed it as idle and never read the request.
+//     When there is nobody to connect to it has died instead, nothing was sent, and
+//     another replica may still be asked.
 //
 // Never after a time-out of ours, because the engine may still be at work; never after
 // any other answer, because it is the engine's own.
@@ -28,9 +31,9 @@ type again int
 
 // The ways to try again.
 const (
-	never again = iota
-	here
-	elsewhere
+	never     again = iota
+	here            // to the same replica
+	elsewhere       // to another one
 )
 
 // setback is an attempt that came to nothing.
@@ -38,6 +41,7 @@ type setback struct {
 	cause  error
 	again  again
 	strike int     // against the replica, for its breaker
+	unsent bool    // no connection stood, so nothing was sent
 	answer *answer // what the engine said, to be passed on when there is no second attempt
 }
 
@@ -74,7 +78,7 @@ func (x *exchange) forward() error {
 // tryAgain prepares a second attempt, after another wait at the door if need be; false
 // when there is none. The error ends the exchange.
 func (x *exchange) tryAgain(back *setback) (bool, error) {
-	if x.attempts > 1 || x.ctx.Err() != nil {
+	if x.ctx.Err() != nil || x.retried != never && !(x.retried == here && back.unsent) {
 		return false, nil
 	}
 	switch back.again {
@@ -96,6 +100,7 @@ func (x *exchange) tryAgain(back *setback) (bool, error) {
 			return false, err
 		}
 	}
+	x.retried = back.again
 	x.model.metrics.retries.Inc()
 	return true, nil
 }
@@ -145,12 +150,13 @@ func (x *exchange) upstreamRequest(reused *bool) (*http.Request, error) {
 	if x.r.URL.RawQuery != "" {
 		url += "?" + x.r.URL.RawQuery
 	}
-	reader, length := replayable(body)
+	reader, length := bodyFor(body)
 	req, err := http.NewRequestWithContext(ctx, x.r.Method, url, reader)
 	if err != nil {
 		return nil, fmt.Errorf("the address %q of replica %s cannot be used: %w", target.URL, target.ID, err)
 	}
 	req.ContentLength = length
+	req.GetBody = nil // or the transport would send it again by itself, uncounted, when a client sets Idempotency-Key
 	// With affinity off the engines' own balancer chooses the rank.
 	req.Header = upstreamHeader(x.r.Header, target, x.place.decision.Class != route.ClassOff)
 	return req, nil
@@ -192,7 +198,7 @@ func (x *exchange) setbackOf(err error, idle bool) *setback {
 		}
 		return back
 	case errors.As(err, &dial):
-		return &setback{cause: fmt.Errorf("%w (%w)", errUnreachable, dial), again: elsewhere, strike: strikeBroken}
+		return &setback{cause: fmt.Errorf("%w (%w)", errUnreachable, dial), again: elsewhere, strike: strikeBroken, unsent: true}
 	case idle:
 		return &setback{cause: errCut, again: here}
 	case errors.As(err, &ne) && ne.Timeout():

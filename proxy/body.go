@@ -87,9 +87,8 @@ func (x *exchange) drainBody() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(x.r.Body, drainBytes)) // best effort
 }
 
-// replayable returns the body for an attempt. A new reader each time, and one that the
-// transport can rewind by itself.
-func replayable(body []byte) (io.Reader, int64) {
+// bodyFor returns the body for an attempt: a new reader each time.
+func bodyFor(body []byte) (io.Reader, int64) {
 	if len(body) == 0 {
 		return http.NoBody, 0
 	}

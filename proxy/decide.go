@@ -181,7 +181,7 @@ func (x *exchange) ownHeaders(h http.Header, target *Replica, d *route.Decision)
 		return
 	}
 	h.Set(headerReplica, string(target.ID))
-	h.Set(headerDecision, classLabels[d.Class])
+	h.Set(headerDecision, d.Class.String())
 	if d.Conversation != (route.Key{}) {
 		h.Set(headerConversation, shortKey(d.Conversation))
 	}

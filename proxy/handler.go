@@ -42,7 +42,8 @@ type exchange struct {
 	place    reservation
 	attempt  attempt
 	attempts int
-	dropped  bool // usage was asked for by us, its frame is to be dropped
+	retried  again // where the latest attempt but the first was made
+	dropped  bool  // usage was asked for by us, its frame is to be dropped
 
 	// What came of it.
 	flow       *wire.Stream // the stream of events that passes; nil for others
@@ -110,6 +111,7 @@ func (p *Proxy) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x.reply.w = w
 	x.reply.ctl = http.NewResponseController(w)
 	x.reply.stall = p.options.WriteStallTimeout
+	x.reply.strict = r.ProtoMajor >= 2
 	x.ctx, x.cancel = context.WithCancelCause(r.Context())
 	x.place.seated = x.newAttempt
 	return x

@@ -13,19 +13,6 @@ import (
 // never becomes a label.
 const otherModel = "other"
 
-// classLabels are the values of the label class.
-var classLabels = [route.NumClasses]string{
-	route.ClassNone:         "none",
-	route.ClassPlaced:       "placed",
-	route.ClassSticky:       "sticky",
-	route.ClassSpilled:      "spilled",
-	route.ClassRehomed:      "rehomed",
-	route.ClassClientPinned: "client_pinned",
-	route.ClassUnkeyed:      "unkeyed",
-	route.ClassSide:         "side",
-	route.ClassOff:          "off",
-}
-
 // statusLabels are the values of the label code, by the first digit of a status; 499,
 // a client that left, has one of its own.
 var statusLabels = [...]string{"1xx", "2xx", "3xx", "4xx", "5xx", "499"}
@@ -178,7 +165,7 @@ func (r *replicaMetrics) ended(class route.Class, status int) {
 	slot := &r.requests[class][i]
 	c := slot.Load()
 	if c == nil {
-		made := r.all.requests.WithLabelValues(r.model, r.index, classLabels[class], statusLabels[i])
+		made := r.all.requests.WithLabelValues(r.model, r.index, class.String(), statusLabels[i])
 		slot.Store(&made)
 		c = &made
 	}

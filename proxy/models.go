@@ -132,7 +132,7 @@ func (x *exchange) answerJSON(status int, v any) error {
 		h.Set("Content-Type", "application/json")
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	})
-	return x.reply.write(body)
+	return x.reply.write(body, false)
 }
 
 // responseID returns the id of the stored response that a path names.

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +29,7 @@ func (x *exchange) relayWhole(a *answer) error {
 	}
 	if ok {
 		x.firstByte()
-		x.readWhole(a.whole)
+		x.noteWhole(a.whole)
 	} else {
 		x.fault = "the replica answered with status " + strconv.Itoa(a.resp.StatusCode)
 	}
@@ -40,18 +38,29 @@ func (x *exchange) relayWhole(a *answer) error {
 		body = wire.RestoreModel(body, x.requested, x.model.name)
 	}
 	if x.reply.sent() { // by a sign of life, as the headers of a stream
-		x.status = a.resp.StatusCode
-		return x.reply.write(frameOf(x.api, body))
+		return x.wholeInStream(a.resp, body)
 	}
 	x.reply.header(a.resp.StatusCode, func(h http.Header) {
 		x.answerHeaders(h, a.resp.Header)
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 	})
-	return x.reply.write(body)
+	return x.reply.write(body, false)
 }
 
-// readWhole reads what is to be known of a whole successful answer.
-func (x *exchange) readWhole(body []byte) {
+// wholeInStream ends a stream that has its headers and gets a JSON answer: the engine's
+// error becomes an event, and anything else is one. Either way the connection is cut
+// behind it, since a stream that failed must never look complete.
+func (x *exchange) wholeInStream(resp *http.Response, body []byte) error {
+	if resp.StatusCode < http.StatusMultipleChoices {
+		return fmt.Errorf("%w: status %d, %q", errNoStream, resp.StatusCode, clip(resp.Header.Get("Content-Type"), longestName))
+	}
+	x.status = resp.StatusCode
+	_ = x.reply.write(wire.ErrorEvent(x.api, resp.StatusCode, body), false) // the connection is cut next anyway
+	panic(http.ErrAbortHandler)
+}
+
+// noteWhole keeps what a whole successful answer tells.
+func (x *exchange) noteWhole(body []byte) {
 	x.usage = wire.ReadUsage(x.api, body)
 	if x.api.Generates() {
 		x.firstToken = time.Since(x.arrived)
@@ -64,27 +73,15 @@ func (x *exchange) readWhole(body []byte) {
 	}
 }
 
-// frameOf makes an event of an error that came after the headers of a stream were out.
-func frameOf(api wire.API, body []byte) []byte {
-	var b bytes.Buffer
-	if api.Anthropic() {
-		b.WriteString("event: error\n")
-	}
-	b.WriteString("data: ")
-	if json.Compact(&b, body) != nil {
-		b.Write(bytes.ReplaceAll(body, []byte("\n"), []byte(" ")))
-	}
-	b.WriteString("\n\n")
-	return b.Bytes()
-}
-
 // relayFlow passes an answer on as it comes, each piece flushed. A stream of events is
 // read on the way.
 func (x *exchange) relayFlow(a *answer) error {
-	x.reply.quiet()
 	ok := a.resp.StatusCode < http.StatusMultipleChoices
 	if ok && isEvents(a.resp.Header.Get("Content-Type")) && a.resp.Header.Get("Content-Encoding") == "" {
 		x.flow = wire.NewStream(x.api, x.streamOptions())
+	}
+	if x.flow == nil {
+		x.reply.quiet()
 	}
 	if x.flow == nil && x.reply.sent() { // by a sign of life, as the headers of a stream
 		return fmt.Errorf("%w: status %d, %q", errNoStream, a.resp.StatusCode, clip(a.resp.Header.Get("Content-Type"), longestName))
@@ -131,6 +128,7 @@ func (x *exchange) pass(piece []byte, ok bool) error {
 	if x.flow != nil {
 		piece = x.flow.Write(piece)
 		if !x.served && x.flow.State().First {
+			x.reply.quiet()
 			x.firstToken = time.Since(x.arrived)
 			x.firstByte()
 		}
@@ -140,7 +138,7 @@ func (x *exchange) pass(piece []byte, ok bool) error {
 	if len(piece) == 0 {
 		return nil
 	}
-	return x.reply.write(piece)
+	return x.reply.write(piece, x.flow != nil && x.flow.MidFrame())
 }
 
 // firstByte says that the replica has begun to answer well.
@@ -151,8 +149,9 @@ func (x *exchange) firstByte() {
 	x.model.firstByte(now, &x.place)
 }
 
-// finish ends a flowing answer: cleanly, when the upstream ended cleanly or had said
-// its last word.
+// finish ends a flowing answer: cleanly, when the engine had said its last word, or when
+// the upstream ended cleanly and there is no such word. The end of a connection alone
+// says nothing: an answer without a length ends with it, whole or cut.
 func (x *exchange) finish(err error) error {
 	var seen wire.State
 	whole := errors.Is(err, io.EOF)
@@ -163,8 +162,9 @@ func (x *exchange) finish(err error) error {
 		}
 		seen = x.flow.State()
 		x.noteStream(seen)
-		if len(rest) > 0 {
-			if werr := x.reply.write(rest); werr != nil {
+		whole = whole && (seen.Done || seen.Failed || !x.api.Ends())
+		if whole && len(rest) > 0 {
+			if werr := x.reply.write(rest, false); werr != nil {
 				return x.lost(werr)
 			}
 		}

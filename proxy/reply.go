@@ -16,12 +16,15 @@ import (
 type reply struct {
 	ctl   *http.ResponseController
 	stall time.Duration // longest time that one write may take
+	// strict is for HTTP/2, whose write deadline is a timer of the stream: it breaks the
+	// stream when it fires, also while nothing is being written.
+	strict bool
 
 	mu     sync.Mutex
 	w      http.ResponseWriter
 	status int       // that was sent; 0 before
-	bytes  int64     // of the body, without signs of life
-	armed  time.Time // when the write deadline was last set
+	mid    bool      // the client has part of a frame: no sign of life may follow
+	armed  time.Time // when the write deadline was last set; zero while there is none
 	pinger *time.Timer
 }
 
@@ -40,23 +43,33 @@ func (y *reply) header(status int, fill func(http.Header)) {
 		return
 	}
 	fill(y.w.Header())
-	y.arm()
 	y.status = status
 	y.w.WriteHeader(status)
 }
 
-// write sends a piece of the body and flushes it. An error means that the client is
-// gone, or takes nothing.
-func (y *reply) write(b []byte) error {
+// write sends a piece of the body and flushes it; mid says whether it ends inside a
+// frame. An error means that the client is gone, or takes nothing.
+func (y *reply) write(b []byte, mid bool) error {
 	y.mu.Lock()
 	defer y.mu.Unlock()
+	y.mid = mid
+	return y.send(b)
+}
+
+// send writes and flushes within the deadline. The caller holds mu.
+func (y *reply) send(b []byte) error {
 	y.arm()
-	n, err := y.w.Write(b)
-	y.bytes += int64(n)
-	if err != nil {
+	if _, err := y.w.Write(b); err != nil {
 		return clientError(err)
 	}
-	return y.flush()
+	if err := y.flush(); err != nil {
+		return err
+	}
+	if y.strict {
+		y.armed = time.Time{}
+		_ = y.ctl.SetWriteDeadline(y.armed) // as in arm
+	}
+	return nil
 }
 
 // clientError says what an error of a write means.
@@ -101,20 +114,17 @@ func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.He
 		if y.pinger != t {
 			return
 		}
-		y.arm()
 		if y.status == 0 {
 			fill(y.w.Header())
 			streamHeaders(y.w.Header())
 			y.status = http.StatusOK
 			y.w.WriteHeader(y.status)
 		}
-		_, err := y.w.Write(ping)
-		if err == nil {
-			err = y.flush()
-		}
-		if err != nil {
-			gone(errClientGone)
-			return
+		if !y.mid {
+			if err := y.send(ping); err != nil {
+				gone(err)
+				return
+			}
 		}
 		t.Reset(interval)
 	})
@@ -155,7 +165,7 @@ func (x *exchange) refuse(err error) {
 	if x.reply.sent() {
 		x.status = what.status
 		if x.streaming {
-			_ = x.reply.write(x.errorFrame(what)) // the connection is cut next anyway
+			_ = x.reply.write(x.errorFrame(what), false) // the connection is cut next anyway
 		}
 		panic(http.ErrAbortHandler)
 	}
@@ -174,5 +184,5 @@ func (x *exchange) refuse(err error) {
 			h.Set("Www-Authenticate", "Bearer")
 		}
 	})
-	_ = x.reply.write(body) // a client that is gone needs no answer
+	_ = x.reply.write(body, false) // a client that is gone needs no answer
 }

@@ -194,7 +194,7 @@ func TestSilentStreamGetsPings(t *testing.T) {
 			b := newBox(t, 1, func(w http.ResponseWriter, _ *http.Request) {
 				<-time.After(25 * time.Second)
 				w.Header().Set("Content-Type", "text/event-stream")
-				_, _ = io.WriteString(w, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n")
+				_, _ = io.WriteString(w, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{}}\n\n"+doneFrame)
 			})
 			got := b.post(path, chat("m", true))
 			if n := strings.Count(got.body, ping); n != 2 || !strings.HasPrefix(got.body, ping+ping) {
@@ -221,8 +221,8 @@ func TestRefusalAfterPingIsAnEvent(t *testing.T) {
 			_, _ = io.WriteString(w, "{\n\"type\":\"error\",\"error\":{\"message\":\"no\"}}")
 		})
 		got := b.post("/v1/messages", chat("m", true))
-		if !strings.HasSuffix(got.body, "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"no\"}}\n\n") {
-			t.Errorf("got %q", got.body)
+		if got.err == nil || !strings.HasSuffix(got.body, "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"no\"}}\n\n") {
+			t.Errorf("got %v %q, want the event and then a broken transfer", got.err, got.body)
 		}
 		synctest.Wait()
 		if r := b.records.all()[0]; r.Status != 400 {

@@ -123,6 +123,10 @@ func (a API) Generates() bool {
 	return false
 }
 
+// Ends says whether the streams of the surface have an end marker, without which one
+// was cut.
+func (a API) Ends() bool { return a.Generates() || a == APIResponseGet }
+
 // Anthropic says whether the surface speaks Anthropic's shapes; the others speak
 // OpenAI's.
 func (a API) Anthropic() bool { return a == APIMessages || a == APICountTokens }

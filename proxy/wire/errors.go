@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 )
@@ -125,10 +126,27 @@ func ErrorFrame(api API, status int, message string) []byte {
 	switch {
 	case api.Anthropic():
 		return frame("error", ErrorBody(api, status, message, ""))
-	case api == APIResponses:
+	case api == APIResponses, api == APIResponseGet:
 		return frame("error", mustJSON(responsesError{Type: "error", Code: ErrorType(api, status), Message: message}))
 	}
 	return frame("", ErrorBody(api, status, message, ""))
+}
+
+// ErrorEvent returns the error that an engine answered, a JSON body, as one SSE event in
+// the surface's own shape: for an error that comes when the headers of a stream are out.
+func ErrorEvent(api API, status int, body []byte) []byte {
+	if api == APIResponses || api == APIResponseGet {
+		said, _ := member(body, "error")
+		return ErrorFrame(APIResponses, status, memberText(said, "message"))
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, body) != nil {
+		return ErrorFrame(api, status, string(body))
+	}
+	if api.Anthropic() {
+		return frame("error", b.Bytes())
+	}
+	return frame("", b.Bytes())
 }
 
 var (

@@ -22,6 +22,37 @@ func TestErrorBodyShapes(t *testing.T) {
 	}
 }
 
+// An engine's own error becomes an event of the surface that its client speaks.
+func TestErrorEvent(t *testing.T) {
+	const openAI = "{\n \"error\": {\"message\": \"no\", \"code\": 400}}"
+	for _, c := range []struct {
+		api        API
+		body, want string
+	}{
+		{APIChat, openAI, "data: {\"error\":{\"message\":\"no\",\"code\":400}}\n\n"},
+		{APIMessages, `{"type":"error","error":{"message":"no"}}`, "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"no\"}}\n\n"},
+		{APIResponses, openAI, "event: error\ndata: {\"type\":\"error\",\"code\":\"BadRequestError\",\"message\":\"no\",\"param\":null,\"sequence_number\":0}\n\n"},
+		{APIChat, "no\njson", "data: {\"error\":{\"message\":\"no\\njson\",\"type\":\"BadRequestError\",\"param\":null,\"code\":400}}\n\n"},
+	} {
+		if got := string(ErrorEvent(c.api, 400, []byte(c.body))); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.api, got, c.want)
+		}
+	}
+}
+
+// A stored response is streamed in the shape of the responses surface.
+func TestStreamOfStoredResponse(t *testing.T) {
+	s := NewStream(APIResponseGet, StreamOptions{})
+	s.Write([]byte("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"resp_1\"}}\n\n"))
+	if got := s.State(); got.First || got.Done || got.ResponseID != "resp_1" {
+		t.Errorf("after the announcement: %+v", got)
+	}
+	s.Write([]byte("event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"id\":\"resp_1\",\"usage\":{\"input_tokens\":7}}}\n\n"))
+	if got := s.State(); !got.Done || got.Usage.Prompt != 7 {
+		t.Errorf("at the end: %+v", got)
+	}
+}
+
 func TestErrorTypesFitTheStatus(t *testing.T) {
 	for _, tc := range []struct {
 		status            int

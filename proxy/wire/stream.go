@@ -59,6 +59,9 @@ func (s *Stream) changes() bool { return s.opt.DropUsage || s.opt.Requested != "
 func (s *Stream) Write(p []byte) []byte {
 	all := p
 	s.out = s.out[:0]
+	if n := len(s.buf) + len(p); s.changes() && cap(s.out) < n {
+		s.out = make([]byte, 0, n+len(s.opt.Requested)) // once, instead of frame by frame
+	}
 	for {
 		n := s.cut.cut(p)
 		if n < 0 {

@@ -118,7 +118,7 @@ func (s *State) see(api API, e *event) (usageOnly bool) {
 	switch api {
 	case APIMessages, APICountTokens:
 		s.seeMessages(e)
-	case APIResponses:
+	case APIResponses, APIResponseGet:
 		s.seeResponses(e)
 	default:
 		return s.seeChunk(api, e.data)
@@ -237,6 +237,7 @@ func (s *State) seeMessages(e *event) {
 		s.Finish, s.Done = true, true
 	}
 	if bytes.Equal(bytes.TrimSpace(e.data), doneMarker) {
+		s.Done = true // not of this surface, but engines send it
 		return
 	}
 	s.First = true
@@ -263,6 +264,7 @@ func (s *State) seeResponses(e *event) {
 		s.readResponse(e.data)
 	}
 	if bytes.Equal(bytes.TrimSpace(e.data), doneMarker) {
+		s.Done = true // not of this surface, but engines send it
 		return
 	}
 	s.First = true
