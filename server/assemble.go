@@ -77,10 +77,12 @@ func (s *Server) newControl(st *store.Store, a access, metrics prometheus.Regist
 		collector.Close()
 		return nil
 	})
+	events := stats.NewEvents()
+	trials := newComparisons(nil, events)
 	s.proxy = proxy.New(proxy.Options{
 		Logger:        s.log,
 		Registerer:    metrics,
-		Recorder:      collector,
+		Recorder:      trialRecorder{collector, trials},
 		MaxBodyBytes:  int64(min(s.cfg.GetMaxBodyBytes(), 1<<32)),
 		SessionHeader: s.cfg.GetSessionHeader(),
 	})
@@ -88,18 +90,20 @@ func (s *Server) newControl(st *store.Store, a access, metrics prometheus.Regist
 		s.proxy.Close()
 		return nil
 	})
+	trials.plane = s.proxy // nothing is recorded before it serves
 	box := s.newCards()
 	c := &control{
-		info:    s.info(),
-		cfg:     s.cfg,
-		access:  a,
-		log:     s.log,
-		plane:   s.proxy,
-		cards:   box,
-		stats:   collector,
-		events:  stats.NewEvents(),
-		drained: newDrained(),
-		now:     time.Now,
+		info:        s.info(),
+		cfg:         s.cfg,
+		access:      a,
+		log:         s.log,
+		plane:       s.proxy,
+		cards:       box,
+		stats:       collector,
+		events:      events,
+		comparisons: trials,
+		drained:     newDrained(),
+		now:         time.Now,
 	}
 	c.loop = newReconciler(c, s.opts.EngineEnv, metrics)
 	models, shadowed, err := openCatalog(st, s.cfg, s.opts.ConfigFile, c.loop.wake)

@@ -25,6 +25,9 @@ type dataPlane interface {
 	// Conversations calls f for each conversation, latest active first, until f
 	// returns false. f must be quick and must not call the proxy.
 	Conversations(model string, f func(route.ConversationView) bool) bool
+	// Compare begins a trial of two settings on a model, or ends the one that runs when
+	// the trial is nil.
+	Compare(model string, t *route.Trial) error
 	// Move and Forget change a conversation's home.
 	Move(model string, key route.Key, replica int) error
 	Forget(model string, key route.Key) error
@@ -57,19 +60,20 @@ var (
 // control is what the handlers of the API share. Its fields are immutable; what they
 // point at is safe for concurrent use.
 type control struct {
-	info    *lmwardenv1.Info
-	cfg     *lmwardenv1.Config // with defaults
-	access  access
-	log     zerolog.Logger
-	models  *catalog
-	plane   dataPlane
-	engines engines
-	cards   *cards
-	stats   *stats.Collector
-	events  *stats.Events
-	loop    *reconciler
-	drained *drained
-	now     func() time.Time
+	info        *lmwardenv1.Info
+	cfg         *lmwardenv1.Config // with defaults
+	access      access
+	log         zerolog.Logger
+	models      *catalog
+	plane       dataPlane
+	engines     engines
+	cards       *cards
+	stats       *stats.Collector
+	events      *stats.Events
+	loop        *reconciler
+	drained     *drained
+	comparisons *comparisons
+	now         func() time.Time
 }
 
 // cards reads the cards of the box.

@@ -31,6 +31,7 @@ type fakePlane struct {
 	snap          *proxy.Snapshot
 	views         map[string]route.View
 	conversations []route.ConversationView
+	trials        []*route.Trial // as begun and, nil, ended
 }
 
 func (p *fakePlane) Apply(s *proxy.Snapshot) {
@@ -74,6 +75,13 @@ func (p *fakePlane) Conversations(_ string, f func(route.ConversationView) bool)
 		}
 	}
 	return true
+}
+
+func (p *fakePlane) Compare(_ string, t *route.Trial) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trials = append(p.trials, t)
+	return nil
 }
 
 func (p *fakePlane) find(key route.Key) int {
@@ -257,6 +265,7 @@ func newRig(t *testing.T, cfg *lmwardenv1.Config) *rig {
 		drained: newDrained(),
 		now:     time.Now,
 	}
+	r.control.comparisons = newComparisons(r.plane, r.control.events)
 	loop := newReconciler(r.control, nil, nil)
 	r.loop, loop.engines = loop, r.engines
 	models, _, err := openCatalog(st, cfg, "/etc/lmwarden.yaml", loop.wake)

@@ -28,6 +28,7 @@ type reconciler struct {
 	engines      engines
 	events       *stats.Events
 	drained      *drained
+	comparisons  *comparisons
 	keys         map[string]string // of the inference endpoint, with their tenants
 	defaultModel string
 	engineEnv    map[string]string
@@ -54,6 +55,7 @@ func newReconciler(c *control, engineEnv map[string]string, metrics prometheus.R
 		plane:        c.plane,
 		events:       c.events,
 		drained:      c.drained,
+		comparisons:  c.comparisons,
 		keys:         c.access.keys,
 		defaultModel: c.cfg.GetDefaultModel(),
 		engineEnv:    engineEnv,
@@ -132,6 +134,7 @@ func (r *reconciler) pass(ctx context.Context) {
 		r.snap = snap
 	}
 	r.watchFit(entries)
+	r.comparisons.tick(entries, r.now())
 }
 
 // wanted returns the specs of all replicas that shall run.

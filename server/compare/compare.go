@@ -10,6 +10,7 @@
 package compare
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -116,6 +117,18 @@ func (k *talk) add(t Turn) {
 		k.cached += min(max(t.Cached, 0), t.Prompt)
 	}
 	k.completion += max(t.Completion, 0)
+}
+
+// copies returns the arms as they are now, to be read without the mutex: who adds turns
+// must not wait for a report. What the copied talks refer to only grows.
+func (c *Comparison) copies() [2]arm {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.arms
+	for i := range out {
+		out[i].talks = slices.Clone(out[i].talks)
+	}
+	return out
 }
 
 // Full says whether an arm has reached a bound.

@@ -45,8 +45,8 @@ type sample struct {
 
 // prepare sorts what the figures of an arm are made of. A conversation has ended when it
 // has been idle for quiet.
-func prepare(a *arm, now time.Time, quiet time.Duration) *sample {
-	s := &sample{talks: slices.Clone(a.talks), ended: make([]bool, len(a.talks))}
+func prepare(talks []talk, now time.Time, quiet time.Duration) *sample {
+	s := &sample{talks: talks, ended: make([]bool, len(talks))}
 	put := func(i int, x float64, kinds ...Kind) {
 		for _, k := range kinds {
 			s.values[k] = append(s.values[k], value{x, i})

@@ -49,10 +49,8 @@ func (c *Comparison) Report(now time.Time, quiet time.Duration, names [2]string,
 	r := &Report{}
 	var s [2]*sample
 	turns := 1
-	c.mu.Lock()
-	for i := range c.arms {
-		a := &c.arms[i]
-		s[i] = prepare(a, now, quiet)
+	for i, a := range c.copies() {
+		s[i] = prepare(a.talks, now, quiet)
 		turns += a.turns
 		r.Arms[i] = ArmCount{Conversations: len(a.talks), Turns: a.turns, Failed: a.failed}
 		for _, ended := range s[i].ended {
@@ -61,7 +59,6 @@ func (c *Comparison) Report(now time.Time, quiet time.Duration, names [2]string,
 			}
 		}
 	}
-	c.mu.Unlock()
 	r.Resamples = min(max(resampleBudget/(turns*int(NumKinds)), leastResamples), mostResamples)
 	differences := resample(s, r.Resamples, seed)
 	for k := range NumKinds {

@@ -10,7 +10,9 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -748,11 +750,725 @@ func (x *ExplainRequestResponse) GetRecord() *RequestRecord {
 	return nil
 }
 
+// Two settings to compare on live traffic.
+type StartComparisonRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// The two settings.
+	Settings []*ComparisonSetting `protobuf:"bytes,2,rep,name=settings,proto3" json:"settings,omitempty"`
+	// How long it runs. Absent means 20 minutes.
+	Duration *durationpb.Duration `protobuf:"bytes,3,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Seed of the assignment and of the intervals.
+	Seed          uint64 `protobuf:"varint,4,opt,name=seed,proto3" json:"seed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartComparisonRequest) Reset() {
+	*x = StartComparisonRequest{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartComparisonRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartComparisonRequest) ProtoMessage() {}
+
+func (x *StartComparisonRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartComparisonRequest.ProtoReflect.Descriptor instead.
+func (*StartComparisonRequest) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *StartComparisonRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *StartComparisonRequest) GetSettings() []*ComparisonSetting {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *StartComparisonRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *StartComparisonRequest) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+// One of the two settings of a comparison.
+type ComparisonSetting struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is called in the verdict: "on". Empty means "A" or "B".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What differs from the model's settings: affinity, spill_threshold, spill and policy
+	// can be compared.
+	Settings      *RoutingSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparisonSetting) Reset() {
+	*x = ComparisonSetting{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparisonSetting) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparisonSetting) ProtoMessage() {}
+
+func (x *ComparisonSetting) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparisonSetting.ProtoReflect.Descriptor instead.
+func (*ComparisonSetting) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ComparisonSetting) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ComparisonSetting) GetSettings() *RoutingSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+// The comparison that began.
+type StartComparisonResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The comparison.
+	Comparison    *Comparison `protobuf:"bytes,1,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartComparisonResponse) Reset() {
+	*x = StartComparisonResponse{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartComparisonResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartComparisonResponse) ProtoMessage() {}
+
+func (x *StartComparisonResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartComparisonResponse.ProtoReflect.Descriptor instead.
+func (*StartComparisonResponse) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *StartComparisonResponse) GetComparison() *Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+// Names the model.
+type GetComparisonRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetComparisonRequest) Reset() {
+	*x = GetComparisonRequest{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetComparisonRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetComparisonRequest) ProtoMessage() {}
+
+func (x *GetComparisonRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetComparisonRequest.ProtoReflect.Descriptor instead.
+func (*GetComparisonRequest) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetComparisonRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// The comparison so far.
+type GetComparisonResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The comparison.
+	Comparison    *Comparison `protobuf:"bytes,1,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetComparisonResponse) Reset() {
+	*x = GetComparisonResponse{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetComparisonResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetComparisonResponse) ProtoMessage() {}
+
+func (x *GetComparisonResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetComparisonResponse.ProtoReflect.Descriptor instead.
+func (*GetComparisonResponse) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *GetComparisonResponse) GetComparison() *Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+// Names the model.
+type StopComparisonRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model.
+	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopComparisonRequest) Reset() {
+	*x = StopComparisonRequest{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopComparisonRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopComparisonRequest) ProtoMessage() {}
+
+func (x *StopComparisonRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopComparisonRequest.ProtoReflect.Descriptor instead.
+func (*StopComparisonRequest) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *StopComparisonRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+// The comparison that ended.
+type StopComparisonResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The comparison.
+	Comparison    *Comparison `protobuf:"bytes,1,opt,name=comparison,proto3" json:"comparison,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StopComparisonResponse) Reset() {
+	*x = StopComparisonResponse{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StopComparisonResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StopComparisonResponse) ProtoMessage() {}
+
+func (x *StopComparisonResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StopComparisonResponse.ProtoReflect.Descriptor instead.
+func (*StopComparisonResponse) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *StopComparisonResponse) GetComparison() *Comparison {
+	if x != nil {
+		return x.Comparison
+	}
+	return nil
+}
+
+// A comparison of two settings on live traffic.
+type Comparison struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// True while conversations are assigned.
+	Running bool `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
+	// When it began.
+	Started *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started,proto3" json:"started,omitempty"`
+	// When it ends or ended.
+	Ends *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ends,proto3" json:"ends,omitempty"`
+	// Why it ended before its time, in one sentence; empty otherwise.
+	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	// Seed of the assignment and of the intervals.
+	Seed uint64 `protobuf:"varint,6,opt,name=seed,proto3" json:"seed,omitempty"`
+	// The two arms.
+	Arms []*ComparisonArm `protobuf:"bytes,7,rep,name=arms,proto3" json:"arms,omitempty"`
+	// All figures, in a fixed order.
+	Figures []*ComparisonFigure `protobuf:"bytes,8,rep,name=figures,proto3" json:"figures,omitempty"`
+	// What the mean time to the first token shows, in one sentence.
+	Verdict string `protobuf:"bytes,9,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	// How the intervals were made, in one sentence.
+	Method        string `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Comparison) Reset() {
+	*x = Comparison{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Comparison) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Comparison) ProtoMessage() {}
+
+func (x *Comparison) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
+func (*Comparison) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Comparison) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Comparison) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+func (x *Comparison) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
+func (x *Comparison) GetEnds() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ends
+	}
+	return nil
+}
+
+func (x *Comparison) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *Comparison) GetSeed() uint64 {
+	if x != nil {
+		return x.Seed
+	}
+	return 0
+}
+
+func (x *Comparison) GetArms() []*ComparisonArm {
+	if x != nil {
+		return x.Arms
+	}
+	return nil
+}
+
+func (x *Comparison) GetFigures() []*ComparisonFigure {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
+func (x *Comparison) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *Comparison) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+// One arm of a comparison.
+type ComparisonArm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What it sets.
+	Settings *RoutingSettings `protobuf:"bytes,2,opt,name=settings,proto3" json:"settings,omitempty"`
+	// Conversations assigned that were served.
+	Conversations uint32 `protobuf:"varint,3,opt,name=conversations,proto3" json:"conversations,omitempty"`
+	// Of these, those that have ended.
+	Ended uint32 `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Turns that have ended.
+	Turns uint32 `protobuf:"varint,5,opt,name=turns,proto3" json:"turns,omitempty"`
+	// Of these, those without a first token.
+	Failed        uint32 `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ComparisonArm) Reset() {
+	*x = ComparisonArm{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparisonArm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparisonArm) ProtoMessage() {}
+
+func (x *ComparisonArm) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparisonArm.ProtoReflect.Descriptor instead.
+func (*ComparisonArm) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ComparisonArm) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ComparisonArm) GetSettings() *RoutingSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
+func (x *ComparisonArm) GetConversations() uint32 {
+	if x != nil {
+		return x.Conversations
+	}
+	return 0
+}
+
+func (x *ComparisonArm) GetEnded() uint32 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *ComparisonArm) GetTurns() uint32 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *ComparisonArm) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+// One figure of both arms.
+type ComparisonFigure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What it is: "first token, later turns, p50".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its unit: "s", "tokens/min"; empty for a share.
+	Unit string `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Its value in the first arm; absent when nothing was observed.
+	A *float64 `protobuf:"fixed64,3,opt,name=a,proto3,oneof" json:"a,omitempty"`
+	// Its value in the second arm.
+	B *float64 `protobuf:"fixed64,4,opt,name=b,proto3,oneof" json:"b,omitempty"`
+	// Of the second from the first.
+	Difference *float64 `protobuf:"fixed64,5,opt,name=difference,proto3,oneof" json:"difference,omitempty"`
+	// Lower end of the 95 % confidence interval of the difference.
+	Low *float64 `protobuf:"fixed64,6,opt,name=low,proto3,oneof" json:"low,omitempty"`
+	// Upper end.
+	High *float64 `protobuf:"fixed64,7,opt,name=high,proto3,oneof" json:"high,omitempty"`
+	// Chance that such a difference comes about without a cause, 0 to 1: the two-sided
+	// one of the bootstrap.
+	Noise *float64 `protobuf:"fixed64,8,opt,name=noise,proto3,oneof" json:"noise,omitempty"`
+	// Turns or conversations that it rests on in the first arm.
+	ObservationsA uint32 `protobuf:"varint,9,opt,name=observations_a,json=observationsA,proto3" json:"observations_a,omitempty"`
+	// And in the second.
+	ObservationsB uint32 `protobuf:"varint,10,opt,name=observations_b,json=observationsB,proto3" json:"observations_b,omitempty"`
+	// True when more of it is better.
+	HigherIsBetter bool `protobuf:"varint,11,opt,name=higher_is_better,json=higherIsBetter,proto3" json:"higher_is_better,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ComparisonFigure) Reset() {
+	*x = ComparisonFigure{}
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ComparisonFigure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ComparisonFigure) ProtoMessage() {}
+
+func (x *ComparisonFigure) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ComparisonFigure.ProtoReflect.Descriptor instead.
+func (*ComparisonFigure) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ComparisonFigure) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ComparisonFigure) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *ComparisonFigure) GetA() float64 {
+	if x != nil && x.A != nil {
+		return *x.A
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetB() float64 {
+	if x != nil && x.B != nil {
+		return *x.B
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetDifference() float64 {
+	if x != nil && x.Difference != nil {
+		return *x.Difference
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetLow() float64 {
+	if x != nil && x.Low != nil {
+		return *x.Low
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetHigh() float64 {
+	if x != nil && x.High != nil {
+		return *x.High
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetNoise() float64 {
+	if x != nil && x.Noise != nil {
+		return *x.Noise
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetObservationsA() uint32 {
+	if x != nil {
+		return x.ObservationsA
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetObservationsB() uint32 {
+	if x != nil {
+		return x.ObservationsB
+	}
+	return 0
+}
+
+func (x *ComparisonFigure) GetHigherIsBetter() bool {
+	if x != nil {
+		return x.HigherIsBetter
+	}
+	return false
+}
+
 var File_lmwarden_v1_routing_service_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_routing_service_proto_rawDesc = "" +
 	"\n" +
-	"!lmwarden/v1/routing_service.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a google/protobuf/field_mask.proto\x1a\x19lmwarden/v1/routing.proto\"2\n" +
+	"!lmwarden/v1/routing_service.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19lmwarden/v1/routing.proto\"2\n" +
 	"\x11GetRoutingRequest\x12\x1d\n" +
 	"\x05model\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05model\"B\n" +
 	"\x12GetRoutingResponse\x12,\n" +
@@ -793,7 +1509,75 @@ const file_lmwarden_v1_routing_service_proto_rawDesc = "" +
 	"\x15ExplainRequestRequest\x12\x17\n" +
 	"\x02id\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x02id\"L\n" +
 	"\x16ExplainRequestResponse\x122\n" +
-	"\x06record\x18\x01 \x01(\v2\x1a.lmwarden.v1.RequestRecordR\x06record2\xa4\x05\n" +
+	"\x06record\x18\x01 \x01(\v2\x1a.lmwarden.v1.RequestRecordR\x06record\"\xdc\x01\n" +
+	"\x16StartComparisonRequest\x12\x1d\n" +
+	"\x05model\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05model\x12F\n" +
+	"\bsettings\x18\x02 \x03(\v2\x1e.lmwarden.v1.ComparisonSettingB\n" +
+	"\xbaH\a\x92\x01\x04\b\x02\x10\x02R\bsettings\x12G\n" +
+	"\bduration\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
+	"\"\x04\b\x80\xf5$2\x02\b\n" +
+	"R\bduration\x12\x12\n" +
+	"\x04seed\x18\x04 \x01(\x04R\x04seed\"r\n" +
+	"\x11ComparisonSetting\x12\x1b\n" +
+	"\x04name\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18 R\x04name\x12@\n" +
+	"\bsettings\x18\x02 \x01(\v2\x1c.lmwarden.v1.RoutingSettingsB\x06\xbaH\x03\xc8\x01\x01R\bsettings\"R\n" +
+	"\x17StartComparisonResponse\x127\n" +
+	"\n" +
+	"comparison\x18\x01 \x01(\v2\x17.lmwarden.v1.ComparisonR\n" +
+	"comparison\"5\n" +
+	"\x14GetComparisonRequest\x12\x1d\n" +
+	"\x05model\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05model\"P\n" +
+	"\x15GetComparisonResponse\x127\n" +
+	"\n" +
+	"comparison\x18\x01 \x01(\v2\x17.lmwarden.v1.ComparisonR\n" +
+	"comparison\"6\n" +
+	"\x15StopComparisonRequest\x12\x1d\n" +
+	"\x05model\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\x05model\"Q\n" +
+	"\x16StopComparisonResponse\x127\n" +
+	"\n" +
+	"comparison\x18\x01 \x01(\v2\x17.lmwarden.v1.ComparisonR\n" +
+	"comparison\"\xeb\x02\n" +
+	"\n" +
+	"Comparison\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\bR\arunning\x124\n" +
+	"\astarted\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12.\n" +
+	"\x04ends\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\x12\x12\n" +
+	"\x04seed\x18\x06 \x01(\x04R\x04seed\x12.\n" +
+	"\x04arms\x18\a \x03(\v2\x1a.lmwarden.v1.ComparisonArmR\x04arms\x127\n" +
+	"\afigures\x18\b \x03(\v2\x1d.lmwarden.v1.ComparisonFigureR\afigures\x12\x18\n" +
+	"\averdict\x18\t \x01(\tR\averdict\x12\x16\n" +
+	"\x06method\x18\n" +
+	" \x01(\tR\x06method\"\xc7\x01\n" +
+	"\rComparisonArm\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x128\n" +
+	"\bsettings\x18\x02 \x01(\v2\x1c.lmwarden.v1.RoutingSettingsR\bsettings\x12$\n" +
+	"\rconversations\x18\x03 \x01(\rR\rconversations\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\rR\x05ended\x12\x14\n" +
+	"\x05turns\x18\x05 \x01(\rR\x05turns\x12\x16\n" +
+	"\x06failed\x18\x06 \x01(\rR\x06failed\"\xfe\x02\n" +
+	"\x10ComparisonFigure\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x11\n" +
+	"\x01a\x18\x03 \x01(\x01H\x00R\x01a\x88\x01\x01\x12\x11\n" +
+	"\x01b\x18\x04 \x01(\x01H\x01R\x01b\x88\x01\x01\x12#\n" +
+	"\n" +
+	"difference\x18\x05 \x01(\x01H\x02R\n" +
+	"difference\x88\x01\x01\x12\x15\n" +
+	"\x03low\x18\x06 \x01(\x01H\x03R\x03low\x88\x01\x01\x12\x17\n" +
+	"\x04high\x18\a \x01(\x01H\x04R\x04high\x88\x01\x01\x12\x19\n" +
+	"\x05noise\x18\b \x01(\x01H\x05R\x05noise\x88\x01\x01\x12%\n" +
+	"\x0eobservations_a\x18\t \x01(\rR\robservationsA\x12%\n" +
+	"\x0eobservations_b\x18\n" +
+	" \x01(\rR\robservationsB\x12(\n" +
+	"\x10higher_is_better\x18\v \x01(\bR\x0ehigherIsBetterB\x04\n" +
+	"\x02_aB\x04\n" +
+	"\x02_bB\r\n" +
+	"\v_differenceB\x06\n" +
+	"\x04_lowB\a\n" +
+	"\x05_highB\b\n" +
+	"\x06_noise2\xba\a\n" +
 	"\x0eRoutingService\x12R\n" +
 	"\n" +
 	"GetRouting\x12\x1e.lmwarden.v1.GetRoutingRequest\x1a\x1f.lmwarden.v1.GetRoutingResponse\"\x03\x90\x02\x01\x12V\n" +
@@ -802,7 +1586,10 @@ const file_lmwarden_v1_routing_service_proto_rawDesc = "" +
 	"\x11ListConversations\x12%.lmwarden.v1.ListConversationsRequest\x1a&.lmwarden.v1.ListConversationsResponse\"\x03\x90\x02\x01\x12_\n" +
 	"\x10MoveConversation\x12$.lmwarden.v1.MoveConversationRequest\x1a%.lmwarden.v1.MoveConversationResponse\x12e\n" +
 	"\x12ForgetConversation\x12&.lmwarden.v1.ForgetConversationRequest\x1a'.lmwarden.v1.ForgetConversationResponse\x12^\n" +
-	"\x0eExplainRequest\x12\".lmwarden.v1.ExplainRequestRequest\x1a#.lmwarden.v1.ExplainRequestResponse\"\x03\x90\x02\x01B\xac\x01\n" +
+	"\x0eExplainRequest\x12\".lmwarden.v1.ExplainRequestRequest\x1a#.lmwarden.v1.ExplainRequestResponse\"\x03\x90\x02\x01\x12\\\n" +
+	"\x0fStartComparison\x12#.lmwarden.v1.StartComparisonRequest\x1a$.lmwarden.v1.StartComparisonResponse\x12[\n" +
+	"\rGetComparison\x12!.lmwarden.v1.GetComparisonRequest\x1a\".lmwarden.v1.GetComparisonResponse\"\x03\x90\x02\x01\x12Y\n" +
+	"\x0eStopComparison\x12\".lmwarden.v1.StopComparisonRequest\x1a#.lmwarden.v1.StopComparisonResponseB\xac\x01\n" +
 	"\x0fcom.lmwarden.v1B\x13RoutingServiceProtoP\x01Z7github.com/lmwarden/lmwarden/gen/lmwarden/v1;lmwardenv1\xa2\x02\x03LXX\xaa\x02\vLmwarden.V1\xca\x02\vLmwarden\\V1\xe2\x02\x17Lmwarden\\V1\\GPBMetadata\xea\x02\fLmwarden::V1b\x06proto3"
 
 var (
@@ -817,7 +1604,7 @@ func file_lmwarden_v1_routing_service_proto_rawDescGZIP() []byte {
 	return file_lmwarden_v1_routing_service_proto_rawDescData
 }
 
-var file_lmwarden_v1_routing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_lmwarden_v1_routing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_lmwarden_v1_routing_service_proto_goTypes = []any{
 	(*GetRoutingRequest)(nil),          // 0: lmwarden.v1.GetRoutingRequest
 	(*GetRoutingResponse)(nil),         // 1: lmwarden.v1.GetRoutingResponse
@@ -833,40 +1620,69 @@ var file_lmwarden_v1_routing_service_proto_goTypes = []any{
 	(*ForgetConversationResponse)(nil), // 11: lmwarden.v1.ForgetConversationResponse
 	(*ExplainRequestRequest)(nil),      // 12: lmwarden.v1.ExplainRequestRequest
 	(*ExplainRequestResponse)(nil),     // 13: lmwarden.v1.ExplainRequestResponse
-	(*RoutingCard)(nil),                // 14: lmwarden.v1.RoutingCard
-	(*RoutingSettings)(nil),            // 15: lmwarden.v1.RoutingSettings
-	(*fieldmaskpb.FieldMask)(nil),      // 16: google.protobuf.FieldMask
-	(*Conversation)(nil),               // 17: lmwarden.v1.Conversation
-	(*RequestRecord)(nil),              // 18: lmwarden.v1.RequestRecord
+	(*StartComparisonRequest)(nil),     // 14: lmwarden.v1.StartComparisonRequest
+	(*ComparisonSetting)(nil),          // 15: lmwarden.v1.ComparisonSetting
+	(*StartComparisonResponse)(nil),    // 16: lmwarden.v1.StartComparisonResponse
+	(*GetComparisonRequest)(nil),       // 17: lmwarden.v1.GetComparisonRequest
+	(*GetComparisonResponse)(nil),      // 18: lmwarden.v1.GetComparisonResponse
+	(*StopComparisonRequest)(nil),      // 19: lmwarden.v1.StopComparisonRequest
+	(*StopComparisonResponse)(nil),     // 20: lmwarden.v1.StopComparisonResponse
+	(*Comparison)(nil),                 // 21: lmwarden.v1.Comparison
+	(*ComparisonArm)(nil),              // 22: lmwarden.v1.ComparisonArm
+	(*ComparisonFigure)(nil),           // 23: lmwarden.v1.ComparisonFigure
+	(*RoutingCard)(nil),                // 24: lmwarden.v1.RoutingCard
+	(*RoutingSettings)(nil),            // 25: lmwarden.v1.RoutingSettings
+	(*fieldmaskpb.FieldMask)(nil),      // 26: google.protobuf.FieldMask
+	(*Conversation)(nil),               // 27: lmwarden.v1.Conversation
+	(*RequestRecord)(nil),              // 28: lmwarden.v1.RequestRecord
+	(*durationpb.Duration)(nil),        // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),      // 30: google.protobuf.Timestamp
 }
 var file_lmwarden_v1_routing_service_proto_depIdxs = []int32{
-	14, // 0: lmwarden.v1.GetRoutingResponse.card:type_name -> lmwarden.v1.RoutingCard
-	15, // 1: lmwarden.v1.UpdateRoutingRequest.settings:type_name -> lmwarden.v1.RoutingSettings
-	16, // 2: lmwarden.v1.UpdateRoutingRequest.update_mask:type_name -> google.protobuf.FieldMask
-	14, // 3: lmwarden.v1.UpdateRoutingResponse.card:type_name -> lmwarden.v1.RoutingCard
-	14, // 4: lmwarden.v1.WatchRoutingResponse.card:type_name -> lmwarden.v1.RoutingCard
-	17, // 5: lmwarden.v1.ListConversationsResponse.conversations:type_name -> lmwarden.v1.Conversation
-	17, // 6: lmwarden.v1.MoveConversationResponse.conversation:type_name -> lmwarden.v1.Conversation
-	18, // 7: lmwarden.v1.ExplainRequestResponse.record:type_name -> lmwarden.v1.RequestRecord
-	0,  // 8: lmwarden.v1.RoutingService.GetRouting:input_type -> lmwarden.v1.GetRoutingRequest
-	2,  // 9: lmwarden.v1.RoutingService.UpdateRouting:input_type -> lmwarden.v1.UpdateRoutingRequest
-	4,  // 10: lmwarden.v1.RoutingService.WatchRouting:input_type -> lmwarden.v1.WatchRoutingRequest
-	6,  // 11: lmwarden.v1.RoutingService.ListConversations:input_type -> lmwarden.v1.ListConversationsRequest
-	8,  // 12: lmwarden.v1.RoutingService.MoveConversation:input_type -> lmwarden.v1.MoveConversationRequest
-	10, // 13: lmwarden.v1.RoutingService.ForgetConversation:input_type -> lmwarden.v1.ForgetConversationRequest
-	12, // 14: lmwarden.v1.RoutingService.ExplainRequest:input_type -> lmwarden.v1.ExplainRequestRequest
-	1,  // 15: lmwarden.v1.RoutingService.GetRouting:output_type -> lmwarden.v1.GetRoutingResponse
-	3,  // 16: lmwarden.v1.RoutingService.UpdateRouting:output_type -> lmwarden.v1.UpdateRoutingResponse
-	5,  // 17: lmwarden.v1.RoutingService.WatchRouting:output_type -> lmwarden.v1.WatchRoutingResponse
-	7,  // 18: lmwarden.v1.RoutingService.ListConversations:output_type -> lmwarden.v1.ListConversationsResponse
-	9,  // 19: lmwarden.v1.RoutingService.MoveConversation:output_type -> lmwarden.v1.MoveConversationResponse
-	11, // 20: lmwarden.v1.RoutingService.ForgetConversation:output_type -> lmwarden.v1.ForgetConversationResponse
-	13, // 21: lmwarden.v1.RoutingService.ExplainRequest:output_type -> lmwarden.v1.ExplainRequestResponse
-	15, // [15:22] is the sub-list for method output_type
-	8,  // [8:15] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	24, // 0: lmwarden.v1.GetRoutingResponse.card:type_name -> lmwarden.v1.RoutingCard
+	25, // 1: lmwarden.v1.UpdateRoutingRequest.settings:type_name -> lmwarden.v1.RoutingSettings
+	26, // 2: lmwarden.v1.UpdateRoutingRequest.update_mask:type_name -> google.protobuf.FieldMask
+	24, // 3: lmwarden.v1.UpdateRoutingResponse.card:type_name -> lmwarden.v1.RoutingCard
+	24, // 4: lmwarden.v1.WatchRoutingResponse.card:type_name -> lmwarden.v1.RoutingCard
+	27, // 5: lmwarden.v1.ListConversationsResponse.conversations:type_name -> lmwarden.v1.Conversation
+	27, // 6: lmwarden.v1.MoveConversationResponse.conversation:type_name -> lmwarden.v1.Conversation
+	28, // 7: lmwarden.v1.ExplainRequestResponse.record:type_name -> lmwarden.v1.RequestRecord
+	15, // 8: lmwarden.v1.StartComparisonRequest.settings:type_name -> lmwarden.v1.ComparisonSetting
+	29, // 9: lmwarden.v1.StartComparisonRequest.duration:type_name -> google.protobuf.Duration
+	25, // 10: lmwarden.v1.ComparisonSetting.settings:type_name -> lmwarden.v1.RoutingSettings
+	21, // 11: lmwarden.v1.StartComparisonResponse.comparison:type_name -> lmwarden.v1.Comparison
+	21, // 12: lmwarden.v1.GetComparisonResponse.comparison:type_name -> lmwarden.v1.Comparison
+	21, // 13: lmwarden.v1.StopComparisonResponse.comparison:type_name -> lmwarden.v1.Comparison
+	30, // 14: lmwarden.v1.Comparison.started:type_name -> google.protobuf.Timestamp
+	30, // 15: lmwarden.v1.Comparison.ends:type_name -> google.protobuf.Timestamp
+	22, // 16: lmwarden.v1.Comparison.arms:type_name -> lmwarden.v1.ComparisonArm
+	23, // 17: lmwarden.v1.Comparison.figures:type_name -> lmwarden.v1.ComparisonFigure
+	25, // 18: lmwarden.v1.ComparisonArm.settings:type_name -> lmwarden.v1.RoutingSettings
+	0,  // 19: lmwarden.v1.RoutingService.GetRouting:input_type -> lmwarden.v1.GetRoutingRequest
+	2,  // 20: lmwarden.v1.RoutingService.UpdateRouting:input_type -> lmwarden.v1.UpdateRoutingRequest
+	4,  // 21: lmwarden.v1.RoutingService.WatchRouting:input_type -> lmwarden.v1.WatchRoutingRequest
+	6,  // 22: lmwarden.v1.RoutingService.ListConversations:input_type -> lmwarden.v1.ListConversationsRequest
+	8,  // 23: lmwarden.v1.RoutingService.MoveConversation:input_type -> lmwarden.v1.MoveConversationRequest
+	10, // 24: lmwarden.v1.RoutingService.ForgetConversation:input_type -> lmwarden.v1.ForgetConversationRequest
+	12, // 25: lmwarden.v1.RoutingService.ExplainRequest:input_type -> lmwarden.v1.ExplainRequestRequest
+	14, // 26: lmwarden.v1.RoutingService.StartComparison:input_type -> lmwarden.v1.StartComparisonRequest
+	17, // 27: lmwarden.v1.RoutingService.GetComparison:input_type -> lmwarden.v1.GetComparisonRequest
+	19, // 28: lmwarden.v1.RoutingService.StopComparison:input_type -> lmwarden.v1.StopComparisonRequest
+	1,  // 29: lmwarden.v1.RoutingService.GetRouting:output_type -> lmwarden.v1.GetRoutingResponse
+	3,  // 30: lmwarden.v1.RoutingService.UpdateRouting:output_type -> lmwarden.v1.UpdateRoutingResponse
+	5,  // 31: lmwarden.v1.RoutingService.WatchRouting:output_type -> lmwarden.v1.WatchRoutingResponse
+	7,  // 32: lmwarden.v1.RoutingService.ListConversations:output_type -> lmwarden.v1.ListConversationsResponse
+	9,  // 33: lmwarden.v1.RoutingService.MoveConversation:output_type -> lmwarden.v1.MoveConversationResponse
+	11, // 34: lmwarden.v1.RoutingService.ForgetConversation:output_type -> lmwarden.v1.ForgetConversationResponse
+	13, // 35: lmwarden.v1.RoutingService.ExplainRequest:output_type -> lmwarden.v1.ExplainRequestResponse
+	16, // 36: lmwarden.v1.RoutingService.StartComparison:output_type -> lmwarden.v1.StartComparisonResponse
+	18, // 37: lmwarden.v1.RoutingService.GetComparison:output_type -> lmwarden.v1.GetComparisonResponse
+	20, // 38: lmwarden.v1.RoutingService.StopComparison:output_type -> lmwarden.v1.StopComparisonResponse
+	29, // [29:39] is the sub-list for method output_type
+	19, // [19:29] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_routing_service_proto_init() }
@@ -876,13 +1692,14 @@ func file_lmwarden_v1_routing_service_proto_init() {
 	}
 	file_lmwarden_v1_routing_proto_init()
 	file_lmwarden_v1_routing_service_proto_msgTypes[6].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_service_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_routing_service_proto_rawDesc), len(file_lmwarden_v1_routing_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -44,6 +44,15 @@ const (
 	// RoutingServiceExplainRequestProcedure is the procedure name of the RoutingService's
 	// ExplainRequest RPC.
 	RoutingServiceExplainRequestProcedure = "/lmwarden.v1.RoutingService/ExplainRequest"
+	// RoutingServiceStartComparisonProcedure is the procedure name of the RoutingService's
+	// StartComparison RPC.
+	RoutingServiceStartComparisonProcedure = "/lmwarden.v1.RoutingService/StartComparison"
+	// RoutingServiceGetComparisonProcedure is the procedure name of the RoutingService's GetComparison
+	// RPC.
+	RoutingServiceGetComparisonProcedure = "/lmwarden.v1.RoutingService/GetComparison"
+	// RoutingServiceStopComparisonProcedure is the procedure name of the RoutingService's
+	// StopComparison RPC.
+	RoutingServiceStopComparisonProcedure = "/lmwarden.v1.RoutingService/StopComparison"
 )
 
 var (
@@ -99,6 +108,28 @@ var (
 			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
+	routingServiceStartComparisonSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_lmwarden_v1_routing_service_proto.Services().ByName("RoutingService").Methods().ByName("StartComparison"),
+			Procedure:  RoutingServiceStartComparisonProcedure,
+		}
+	})
+	routingServiceGetComparisonSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_lmwarden_v1_routing_service_proto.Services().ByName("RoutingService").Methods().ByName("GetComparison"),
+			Procedure:        RoutingServiceGetComparisonProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
+	routingServiceStopComparisonSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_lmwarden_v1_routing_service_proto.Services().ByName("RoutingService").Methods().ByName("StopComparison"),
+			Procedure:  RoutingServiceStopComparisonProcedure,
+		}
+	})
 )
 
 // RoutingServiceClient is a client for the lmwarden.v1.RoutingService service.
@@ -121,6 +152,19 @@ type RoutingServiceClient interface {
 	// Returns the whole decision record of one request, by the id in the response
 	// header x-lmwarden-request. The record is kept for a bounded number of requests.
 	ExplainRequest(context.Context, *v1.ExplainRequestRequest) (*v1.ExplainRequestResponse, error)
+	// Compares two settings on live traffic: each conversation that begins is assigned at
+	// random to one of them and keeps it. It ends by itself, after which every
+	// conversation goes on with the model's settings. FAILED_PRECONDITION while one runs,
+	// and while admission holds requests, because the door then chooses the replicas.
+	// INVALID_ARGUMENT names settings that cannot run side by side. A comparison does not
+	// outlive the daemon.
+	StartComparison(context.Context, *v1.StartComparisonRequest) (*v1.StartComparisonResponse, error)
+	// Returns the comparison of a model that runs, or the last one. NOT_FOUND when there
+	// was none since the daemon started.
+	GetComparison(context.Context, *v1.GetComparisonRequest) (*v1.GetComparisonResponse, error)
+	// Ends the comparison of a model now; its figures stay. Stopping one that has ended
+	// changes nothing.
+	StopComparison(context.Context, *v1.StopComparisonRequest) (*v1.StopComparisonResponse, error)
 }
 
 // NewRoutingServiceClient constructs a client for the lmwarden.v1.RoutingService service. Multiple
@@ -170,6 +214,19 @@ type RoutingServiceHandler interface {
 	// Returns the whole decision record of one request, by the id in the response
 	// header x-lmwarden-request. The record is kept for a bounded number of requests.
 	ExplainRequest(context.Context, *v1.ExplainRequestRequest) (*v1.ExplainRequestResponse, error)
+	// Compares two settings on live traffic: each conversation that begins is assigned at
+	// random to one of them and keeps it. It ends by itself, after which every
+	// conversation goes on with the model's settings. FAILED_PRECONDITION while one runs,
+	// and while admission holds requests, because the door then chooses the replicas.
+	// INVALID_ARGUMENT names settings that cannot run side by side. A comparison does not
+	// outlive the daemon.
+	StartComparison(context.Context, *v1.StartComparisonRequest) (*v1.StartComparisonResponse, error)
+	// Returns the comparison of a model that runs, or the last one. NOT_FOUND when there
+	// was none since the daemon started.
+	GetComparison(context.Context, *v1.GetComparisonRequest) (*v1.GetComparisonResponse, error)
+	// Ends the comparison of a model now; its figures stay. Stopping one that has ended
+	// changes nothing.
+	StopComparison(context.Context, *v1.StopComparisonRequest) (*v1.StopComparisonResponse, error)
 }
 
 // RegisterRoutingServiceHandler registers svc as the lmwarden.v1.RoutingService implementation on
@@ -184,6 +241,9 @@ func RegisterRoutingServiceHandler(server *connect.Server, svc RoutingServiceHan
 		connect.Method{Spec: routingServiceMoveConversationSpec(), Handler: adapter.moveConversation},
 		connect.Method{Spec: routingServiceForgetConversationSpec(), Handler: adapter.forgetConversation},
 		connect.Method{Spec: routingServiceExplainRequestSpec(), Handler: adapter.explainRequest},
+		connect.Method{Spec: routingServiceStartComparisonSpec(), Handler: adapter.startComparison},
+		connect.Method{Spec: routingServiceGetComparisonSpec(), Handler: adapter.getComparison},
+		connect.Method{Spec: routingServiceStopComparisonSpec(), Handler: adapter.stopComparison},
 	)
 }
 
@@ -232,6 +292,18 @@ func (UnimplementedRoutingServiceHandler) ForgetConversation(context.Context, *v
 
 func (UnimplementedRoutingServiceHandler) ExplainRequest(context.Context, *v1.ExplainRequestRequest) (*v1.ExplainRequestResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.RoutingService.ExplainRequest is not implemented")
+}
+
+func (UnimplementedRoutingServiceHandler) StartComparison(context.Context, *v1.StartComparisonRequest) (*v1.StartComparisonResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.RoutingService.StartComparison is not implemented")
+}
+
+func (UnimplementedRoutingServiceHandler) GetComparison(context.Context, *v1.GetComparisonRequest) (*v1.GetComparisonResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.RoutingService.GetComparison is not implemented")
+}
+
+func (UnimplementedRoutingServiceHandler) StopComparison(context.Context, *v1.StopComparisonRequest) (*v1.StopComparisonResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.RoutingService.StopComparison is not implemented")
 }
 
 type routingServiceClient struct {
@@ -289,6 +361,30 @@ func (c *routingServiceClient) ForgetConversation(ctx context.Context, req *v1.F
 func (c *routingServiceClient) ExplainRequest(ctx context.Context, req *v1.ExplainRequestRequest) (*v1.ExplainRequestResponse, error) {
 	var res v1.ExplainRequestResponse
 	if err := c.client.CallUnary(ctx, routingServiceExplainRequestSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *routingServiceClient) StartComparison(ctx context.Context, req *v1.StartComparisonRequest) (*v1.StartComparisonResponse, error) {
+	var res v1.StartComparisonResponse
+	if err := c.client.CallUnary(ctx, routingServiceStartComparisonSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *routingServiceClient) GetComparison(ctx context.Context, req *v1.GetComparisonRequest) (*v1.GetComparisonResponse, error) {
+	var res v1.GetComparisonResponse
+	if err := c.client.CallUnary(ctx, routingServiceGetComparisonSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *routingServiceClient) StopComparison(ctx context.Context, req *v1.StopComparisonRequest) (*v1.StopComparisonResponse, error) {
+	var res v1.StopComparisonResponse
+	if err := c.client.CallUnary(ctx, routingServiceStopComparisonSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -370,6 +466,42 @@ func (h routingServiceHandler) explainRequest(ctx context.Context, _ connect.Spe
 		return err
 	}
 	res, err := h.svc.ExplainRequest(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h routingServiceHandler) startComparison(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.StartComparisonRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.StartComparison(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h routingServiceHandler) getComparison(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.GetComparisonRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.GetComparison(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h routingServiceHandler) stopComparison(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.StopComparisonRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.StopComparison(ctx, &req)
 	if err != nil {
 		return err
 	}

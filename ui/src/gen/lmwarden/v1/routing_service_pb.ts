@@ -4,8 +4,8 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { FieldMask } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_field_mask } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Conversation, RequestRecord, RoutingCard, RoutingSettings } from "./routing_pb.js";
 import { file_lmwarden_v1_routing } from "./routing_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file lmwarden/v1/routing_service.proto.
  */
 export const file_lmwarden_v1_routing_service: GenFile = /*@__PURE__*/
-  fileDesc("CiFsbXdhcmRlbi92MS9yb3V0aW5nX3NlcnZpY2UucHJvdG8SC2xtd2FyZGVuLnYxIiIKEUdldFJvdXRpbmdSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJIjwKEkdldFJvdXRpbmdSZXNwb25zZRImCgRjYXJkGAEgASgLMhgubG13YXJkZW4udjEuUm91dGluZ0NhcmQimAEKFFVwZGF0ZVJvdXRpbmdSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEi4KCHNldHRpbmdzGAIgASgLMhwubG13YXJkZW4udjEuUm91dGluZ1NldHRpbmdzEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIQCghyZXZpc2lvbhgEIAEoBCI/ChVVcGRhdGVSb3V0aW5nUmVzcG9uc2USJgoEY2FyZBgBIAEoCzIYLmxtd2FyZGVuLnYxLlJvdXRpbmdDYXJkIiQKE1dhdGNoUm91dGluZ1JlcXVlc3QSDQoFbW9kZWwYASABKAkiPgoUV2F0Y2hSb3V0aW5nUmVzcG9uc2USJgoEY2FyZBgBIAEoCzIYLmxtd2FyZGVuLnYxLlJvdXRpbmdDYXJkInIKGExpc3RDb252ZXJzYXRpb25zUmVxdWVzdBINCgVtb2RlbBgBIAEoCRIUCgdyZXBsaWNhGAIgASgNSACIAQESEQoJcGFnZV9zaXplGAMgASgNEhIKCnBhZ2VfdG9rZW4YBCABKAlCCgoIX3JlcGxpY2EiZgoZTGlzdENvbnZlcnNhdGlvbnNSZXNwb25zZRIwCg1jb252ZXJzYXRpb25zGAEgAygLMhkubG13YXJkZW4udjEuQ29udmVyc2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJPChdNb3ZlQ29udmVyc2F0aW9uUmVxdWVzdBINCgVtb2RlbBgBIAEoCRIUCgxjb252ZXJzYXRpb24YAiABKAkSDwoHcmVwbGljYRgDIAEoDSJLChhNb3ZlQ29udmVyc2F0aW9uUmVzcG9uc2USLwoMY29udmVyc2F0aW9uGAEgASgLMhkubG13YXJkZW4udjEuQ29udmVyc2F0aW9uIkAKGUZvcmdldENvbnZlcnNhdGlvblJlcXVlc3QSDQoFbW9kZWwYASABKAkSFAoMY29udmVyc2F0aW9uGAIgASgJIhwKGkZvcmdldENvbnZlcnNhdGlvblJlc3BvbnNlIiMKFUV4cGxhaW5SZXF1ZXN0UmVxdWVzdBIKCgJpZBgBIAEoCSJEChZFeHBsYWluUmVxdWVzdFJlc3BvbnNlEioKBnJlY29yZBgBIAEoCzIaLmxtd2FyZGVuLnYxLlJlcXVlc3RSZWNvcmQypAUKDlJvdXRpbmdTZXJ2aWNlElIKCkdldFJvdXRpbmcSHi5sbXdhcmRlbi52MS5HZXRSb3V0aW5nUmVxdWVzdBofLmxtd2FyZGVuLnYxLkdldFJvdXRpbmdSZXNwb25zZSIDkAIBElYKDVVwZGF0ZVJvdXRpbmcSIS5sbXdhcmRlbi52MS5VcGRhdGVSb3V0aW5nUmVxdWVzdBoiLmxtd2FyZGVuLnYxLlVwZGF0ZVJvdXRpbmdSZXNwb25zZRJVCgxXYXRjaFJvdXRpbmcSIC5sbXdhcmRlbi52MS5XYXRjaFJvdXRpbmdSZXF1ZXN0GiEubG13YXJkZW4udjEuV2F0Y2hSb3V0aW5nUmVzcG9uc2UwARJnChFMaXN0Q29udmVyc2F0aW9ucxIlLmxtd2FyZGVuLnYxLkxpc3RDb252ZXJzYXRpb25zUmVxdWVzdBomLmxtd2FyZGVuLnYxLkxpc3RDb252ZXJzYXRpb25zUmVzcG9uc2UiA5ACARJfChBNb3ZlQ29udmVyc2F0aW9uEiQubG13YXJkZW4udjEuTW92ZUNvbnZlcnNhdGlvblJlcXVlc3QaJS5sbXdhcmRlbi52MS5Nb3ZlQ29udmVyc2F0aW9uUmVzcG9uc2USZQoSRm9yZ2V0Q29udmVyc2F0aW9uEiYubG13YXJkZW4udjEuRm9yZ2V0Q29udmVyc2F0aW9uUmVxdWVzdBonLmxtd2FyZGVuLnYxLkZvcmdldENvbnZlcnNhdGlvblJlc3BvbnNlEl4KDkV4cGxhaW5SZXF1ZXN0EiIubG13YXJkZW4udjEuRXhwbGFpblJlcXVlc3RSZXF1ZXN0GiMubG13YXJkZW4udjEuRXhwbGFpblJlcXVlc3RSZXNwb25zZSIDkAIBQqwBCg9jb20ubG13YXJkZW4udjFCE1JvdXRpbmdTZXJ2aWNlUHJvdG9QAVo3Z2l0aHViLmNvbS9sbXdhcmRlbi9sbXdhcmRlbi9nZW4vbG13YXJkZW4vdjE7bG13YXJkZW52MaICA0xYWKoCC0xtd2FyZGVuLlYxygILTG13YXJkZW5cVjHiAhdMbXdhcmRlblxWMVxHUEJNZXRhZGF0YeoCDExtd2FyZGVuOjpWMWIGcHJvdG8z", [file_google_protobuf_field_mask, file_lmwarden_v1_routing]);
+  fileDesc("CiFsbXdhcmRlbi92MS9yb3V0aW5nX3NlcnZpY2UucHJvdG8SC2xtd2FyZGVuLnYxIiIKEUdldFJvdXRpbmdSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJIjwKEkdldFJvdXRpbmdSZXNwb25zZRImCgRjYXJkGAEgASgLMhgubG13YXJkZW4udjEuUm91dGluZ0NhcmQimAEKFFVwZGF0ZVJvdXRpbmdSZXF1ZXN0Eg0KBW1vZGVsGAEgASgJEi4KCHNldHRpbmdzGAIgASgLMhwubG13YXJkZW4udjEuUm91dGluZ1NldHRpbmdzEi8KC3VwZGF0ZV9tYXNrGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxIQCghyZXZpc2lvbhgEIAEoBCI/ChVVcGRhdGVSb3V0aW5nUmVzcG9uc2USJgoEY2FyZBgBIAEoCzIYLmxtd2FyZGVuLnYxLlJvdXRpbmdDYXJkIiQKE1dhdGNoUm91dGluZ1JlcXVlc3QSDQoFbW9kZWwYASABKAkiPgoUV2F0Y2hSb3V0aW5nUmVzcG9uc2USJgoEY2FyZBgBIAEoCzIYLmxtd2FyZGVuLnYxLlJvdXRpbmdDYXJkInIKGExpc3RDb252ZXJzYXRpb25zUmVxdWVzdBINCgVtb2RlbBgBIAEoCRIUCgdyZXBsaWNhGAIgASgNSACIAQESEQoJcGFnZV9zaXplGAMgASgNEhIKCnBhZ2VfdG9rZW4YBCABKAlCCgoIX3JlcGxpY2EiZgoZTGlzdENvbnZlcnNhdGlvbnNSZXNwb25zZRIwCg1jb252ZXJzYXRpb25zGAEgAygLMhkubG13YXJkZW4udjEuQ29udmVyc2F0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJPChdNb3ZlQ29udmVyc2F0aW9uUmVxdWVzdBINCgVtb2RlbBgBIAEoCRIUCgxjb252ZXJzYXRpb24YAiABKAkSDwoHcmVwbGljYRgDIAEoDSJLChhNb3ZlQ29udmVyc2F0aW9uUmVzcG9uc2USLwoMY29udmVyc2F0aW9uGAEgASgLMhkubG13YXJkZW4udjEuQ29udmVyc2F0aW9uIkAKGUZvcmdldENvbnZlcnNhdGlvblJlcXVlc3QSDQoFbW9kZWwYASABKAkSFAoMY29udmVyc2F0aW9uGAIgASgJIhwKGkZvcmdldENvbnZlcnNhdGlvblJlc3BvbnNlIiMKFUV4cGxhaW5SZXF1ZXN0UmVxdWVzdBIKCgJpZBgBIAEoCSJEChZFeHBsYWluUmVxdWVzdFJlc3BvbnNlEioKBnJlY29yZBgBIAEoCzIaLmxtd2FyZGVuLnYxLlJlcXVlc3RSZWNvcmQilAEKFlN0YXJ0Q29tcGFyaXNvblJlcXVlc3QSDQoFbW9kZWwYASABKAkSMAoIc2V0dGluZ3MYAiADKAsyHi5sbXdhcmRlbi52MS5Db21wYXJpc29uU2V0dGluZxIrCghkdXJhdGlvbhgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIMCgRzZWVkGAQgASgEIlEKEUNvbXBhcmlzb25TZXR0aW5nEgwKBG5hbWUYASABKAkSLgoIc2V0dGluZ3MYAiABKAsyHC5sbXdhcmRlbi52MS5Sb3V0aW5nU2V0dGluZ3MiRgoXU3RhcnRDb21wYXJpc29uUmVzcG9uc2USKwoKY29tcGFyaXNvbhgBIAEoCzIXLmxtd2FyZGVuLnYxLkNvbXBhcmlzb24iJQoUR2V0Q29tcGFyaXNvblJlcXVlc3QSDQoFbW9kZWwYASABKAkiRAoVR2V0Q29tcGFyaXNvblJlc3BvbnNlEisKCmNvbXBhcmlzb24YASABKAsyFy5sbXdhcmRlbi52MS5Db21wYXJpc29uIiYKFVN0b3BDb21wYXJpc29uUmVxdWVzdBINCgVtb2RlbBgBIAEoCSJFChZTdG9wQ29tcGFyaXNvblJlc3BvbnNlEisKCmNvbXBhcmlzb24YASABKAsyFy5sbXdhcmRlbi52MS5Db21wYXJpc29uIp0CCgpDb21wYXJpc29uEg0KBW1vZGVsGAEgASgJEg8KB3J1bm5pbmcYAiABKAgSKwoHc3RhcnRlZBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKAoEZW5kcxgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHbWVzc2FnZRgFIAEoCRIMCgRzZWVkGAYgASgEEigKBGFybXMYByADKAsyGi5sbXdhcmRlbi52MS5Db21wYXJpc29uQXJtEi4KB2ZpZ3VyZXMYCCADKAsyHS5sbXdhcmRlbi52MS5Db21wYXJpc29uRmlndXJlEg8KB3ZlcmRpY3QYCSABKAkSDgoGbWV0aG9kGAogASgJIpIBCg1Db21wYXJpc29uQXJtEgwKBG5hbWUYASABKAkSLgoIc2V0dGluZ3MYAiABKAsyHC5sbXdhcmRlbi52MS5Sb3V0aW5nU2V0dGluZ3MSFQoNY29udmVyc2F0aW9ucxgDIAEoDRINCgVlbmRlZBgEIAEoDRINCgV0dXJucxgFIAEoDRIOCgZmYWlsZWQYBiABKA0ioAIKEENvbXBhcmlzb25GaWd1cmUSDAoEbmFtZRgBIAEoCRIMCgR1bml0GAIgASgJEg4KAWEYAyABKAFIAIgBARIOCgFiGAQgASgBSAGIAQESFwoKZGlmZmVyZW5jZRgFIAEoAUgCiAEBEhAKA2xvdxgGIAEoAUgDiAEBEhEKBGhpZ2gYByABKAFIBIgBARISCgVub2lzZRgIIAEoAUgFiAEBEhYKDm9ic2VydmF0aW9uc19hGAkgASgNEhYKDm9ic2VydmF0aW9uc19iGAogASgNEhgKEGhpZ2hlcl9pc19iZXR0ZXIYCyABKAhCBAoCX2FCBAoCX2JCDQoLX2RpZmZlcmVuY2VCBgoEX2xvd0IHCgVfaGlnaEIICgZfbm9pc2UyugcKDlJvdXRpbmdTZXJ2aWNlElIKCkdldFJvdXRpbmcSHi5sbXdhcmRlbi52MS5HZXRSb3V0aW5nUmVxdWVzdBofLmxtd2FyZGVuLnYxLkdldFJvdXRpbmdSZXNwb25zZSIDkAIBElYKDVVwZGF0ZVJvdXRpbmcSIS5sbXdhcmRlbi52MS5VcGRhdGVSb3V0aW5nUmVxdWVzdBoiLmxtd2FyZGVuLnYxLlVwZGF0ZVJvdXRpbmdSZXNwb25zZRJVCgxXYXRjaFJvdXRpbmcSIC5sbXdhcmRlbi52MS5XYXRjaFJvdXRpbmdSZXF1ZXN0GiEubG13YXJkZW4udjEuV2F0Y2hSb3V0aW5nUmVzcG9uc2UwARJnChFMaXN0Q29udmVyc2F0aW9ucxIlLmxtd2FyZGVuLnYxLkxpc3RDb252ZXJzYXRpb25zUmVxdWVzdBomLmxtd2FyZGVuLnYxLkxpc3RDb252ZXJzYXRpb25zUmVzcG9uc2UiA5ACARJfChBNb3ZlQ29udmVyc2F0aW9uEiQubG13YXJkZW4udjEuTW92ZUNvbnZlcnNhdGlvblJlcXVlc3QaJS5sbXdhcmRlbi52MS5Nb3ZlQ29udmVyc2F0aW9uUmVzcG9uc2USZQoSRm9yZ2V0Q29udmVyc2F0aW9uEiYubG13YXJkZW4udjEuRm9yZ2V0Q29udmVyc2F0aW9uUmVxdWVzdBonLmxtd2FyZGVuLnYxLkZvcmdldENvbnZlcnNhdGlvblJlc3BvbnNlEl4KDkV4cGxhaW5SZXF1ZXN0EiIubG13YXJkZW4udjEuRXhwbGFpblJlcXVlc3RSZXF1ZXN0GiMubG13YXJkZW4udjEuRXhwbGFpblJlcXVlc3RSZXNwb25zZSIDkAIBElwKD1N0YXJ0Q29tcGFyaXNvbhIjLmxtd2FyZGVuLnYxLlN0YXJ0Q29tcGFyaXNvblJlcXVlc3QaJC5sbXdhcmRlbi52MS5TdGFydENvbXBhcmlzb25SZXNwb25zZRJbCg1HZXRDb21wYXJpc29uEiEubG13YXJkZW4udjEuR2V0Q29tcGFyaXNvblJlcXVlc3QaIi5sbXdhcmRlbi52MS5HZXRDb21wYXJpc29uUmVzcG9uc2UiA5ACARJZCg5TdG9wQ29tcGFyaXNvbhIiLmxtd2FyZGVuLnYxLlN0b3BDb21wYXJpc29uUmVxdWVzdBojLmxtd2FyZGVuLnYxLlN0b3BDb21wYXJpc29uUmVzcG9uc2VCrAEKD2NvbS5sbXdhcmRlbi52MUITUm91dGluZ1NlcnZpY2VQcm90b1ABWjdnaXRodWIuY29tL2xtd2FyZGVuL2xtd2FyZGVuL2dlbi9sbXdhcmRlbi92MTtsbXdhcmRlbnYxogIDTFhYqgILTG13YXJkZW4uVjHKAgtMbXdhcmRlblxWMeICF0xtd2FyZGVuXFYxXEdQQk1ldGFkYXRh6gIMTG13YXJkZW46OlYxYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_lmwarden_v1_routing]);
 
 /**
  * Names the model.
@@ -375,6 +375,414 @@ export const ExplainRequestResponseSchema: GenMessage<ExplainRequestResponse> = 
   messageDesc(file_lmwarden_v1_routing_service, 13);
 
 /**
+ * Two settings to compare on live traffic.
+ *
+ * @generated from message lmwarden.v1.StartComparisonRequest
+ */
+export type StartComparisonRequest = Message<"lmwarden.v1.StartComparisonRequest"> & {
+  /**
+   * Name of the model.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * The two settings.
+   *
+   * @generated from field: repeated lmwarden.v1.ComparisonSetting settings = 2;
+   */
+  settings: ComparisonSetting[];
+
+  /**
+   * How long it runs. Absent means 20 minutes.
+   *
+   * @generated from field: google.protobuf.Duration duration = 3;
+   */
+  duration?: Duration | undefined;
+
+  /**
+   * Seed of the assignment and of the intervals.
+   *
+   * @generated from field: uint64 seed = 4;
+   */
+  seed: bigint;
+};
+
+/**
+ * Describes the message lmwarden.v1.StartComparisonRequest.
+ * Use `create(StartComparisonRequestSchema)` to create a new message.
+ */
+export const StartComparisonRequestSchema: GenMessage<StartComparisonRequest> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 14);
+
+/**
+ * One of the two settings of a comparison.
+ *
+ * @generated from message lmwarden.v1.ComparisonSetting
+ */
+export type ComparisonSetting = Message<"lmwarden.v1.ComparisonSetting"> & {
+  /**
+   * What it is called in the verdict: "on". Empty means "A" or "B".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What differs from the model's settings: affinity, spill_threshold, spill and policy
+   * can be compared.
+   *
+   * @generated from field: lmwarden.v1.RoutingSettings settings = 2;
+   */
+  settings?: RoutingSettings | undefined;
+};
+
+/**
+ * Describes the message lmwarden.v1.ComparisonSetting.
+ * Use `create(ComparisonSettingSchema)` to create a new message.
+ */
+export const ComparisonSettingSchema: GenMessage<ComparisonSetting> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 15);
+
+/**
+ * The comparison that began.
+ *
+ * @generated from message lmwarden.v1.StartComparisonResponse
+ */
+export type StartComparisonResponse = Message<"lmwarden.v1.StartComparisonResponse"> & {
+  /**
+   * The comparison.
+   *
+   * @generated from field: lmwarden.v1.Comparison comparison = 1;
+   */
+  comparison?: Comparison | undefined;
+};
+
+/**
+ * Describes the message lmwarden.v1.StartComparisonResponse.
+ * Use `create(StartComparisonResponseSchema)` to create a new message.
+ */
+export const StartComparisonResponseSchema: GenMessage<StartComparisonResponse> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 16);
+
+/**
+ * Names the model.
+ *
+ * @generated from message lmwarden.v1.GetComparisonRequest
+ */
+export type GetComparisonRequest = Message<"lmwarden.v1.GetComparisonRequest"> & {
+  /**
+   * Name of the model.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message lmwarden.v1.GetComparisonRequest.
+ * Use `create(GetComparisonRequestSchema)` to create a new message.
+ */
+export const GetComparisonRequestSchema: GenMessage<GetComparisonRequest> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 17);
+
+/**
+ * The comparison so far.
+ *
+ * @generated from message lmwarden.v1.GetComparisonResponse
+ */
+export type GetComparisonResponse = Message<"lmwarden.v1.GetComparisonResponse"> & {
+  /**
+   * The comparison.
+   *
+   * @generated from field: lmwarden.v1.Comparison comparison = 1;
+   */
+  comparison?: Comparison | undefined;
+};
+
+/**
+ * Describes the message lmwarden.v1.GetComparisonResponse.
+ * Use `create(GetComparisonResponseSchema)` to create a new message.
+ */
+export const GetComparisonResponseSchema: GenMessage<GetComparisonResponse> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 18);
+
+/**
+ * Names the model.
+ *
+ * @generated from message lmwarden.v1.StopComparisonRequest
+ */
+export type StopComparisonRequest = Message<"lmwarden.v1.StopComparisonRequest"> & {
+  /**
+   * Name of the model.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+};
+
+/**
+ * Describes the message lmwarden.v1.StopComparisonRequest.
+ * Use `create(StopComparisonRequestSchema)` to create a new message.
+ */
+export const StopComparisonRequestSchema: GenMessage<StopComparisonRequest> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 19);
+
+/**
+ * The comparison that ended.
+ *
+ * @generated from message lmwarden.v1.StopComparisonResponse
+ */
+export type StopComparisonResponse = Message<"lmwarden.v1.StopComparisonResponse"> & {
+  /**
+   * The comparison.
+   *
+   * @generated from field: lmwarden.v1.Comparison comparison = 1;
+   */
+  comparison?: Comparison | undefined;
+};
+
+/**
+ * Describes the message lmwarden.v1.StopComparisonResponse.
+ * Use `create(StopComparisonResponseSchema)` to create a new message.
+ */
+export const StopComparisonResponseSchema: GenMessage<StopComparisonResponse> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 20);
+
+/**
+ * A comparison of two settings on live traffic.
+ *
+ * @generated from message lmwarden.v1.Comparison
+ */
+export type Comparison = Message<"lmwarden.v1.Comparison"> & {
+  /**
+   * Name of the model.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * True while conversations are assigned.
+   *
+   * @generated from field: bool running = 2;
+   */
+  running: boolean;
+
+  /**
+   * When it began.
+   *
+   * @generated from field: google.protobuf.Timestamp started = 3;
+   */
+  started?: Timestamp | undefined;
+
+  /**
+   * When it ends or ended.
+   *
+   * @generated from field: google.protobuf.Timestamp ends = 4;
+   */
+  ends?: Timestamp | undefined;
+
+  /**
+   * Why it ended before its time, in one sentence; empty otherwise.
+   *
+   * @generated from field: string message = 5;
+   */
+  message: string;
+
+  /**
+   * Seed of the assignment and of the intervals.
+   *
+   * @generated from field: uint64 seed = 6;
+   */
+  seed: bigint;
+
+  /**
+   * The two arms.
+   *
+   * @generated from field: repeated lmwarden.v1.ComparisonArm arms = 7;
+   */
+  arms: ComparisonArm[];
+
+  /**
+   * All figures, in a fixed order.
+   *
+   * @generated from field: repeated lmwarden.v1.ComparisonFigure figures = 8;
+   */
+  figures: ComparisonFigure[];
+
+  /**
+   * What the mean time to the first token shows, in one sentence.
+   *
+   * @generated from field: string verdict = 9;
+   */
+  verdict: string;
+
+  /**
+   * How the intervals were made, in one sentence.
+   *
+   * @generated from field: string method = 10;
+   */
+  method: string;
+};
+
+/**
+ * Describes the message lmwarden.v1.Comparison.
+ * Use `create(ComparisonSchema)` to create a new message.
+ */
+export const ComparisonSchema: GenMessage<Comparison> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 21);
+
+/**
+ * One arm of a comparison.
+ *
+ * @generated from message lmwarden.v1.ComparisonArm
+ */
+export type ComparisonArm = Message<"lmwarden.v1.ComparisonArm"> & {
+  /**
+   * Its name.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What it sets.
+   *
+   * @generated from field: lmwarden.v1.RoutingSettings settings = 2;
+   */
+  settings?: RoutingSettings | undefined;
+
+  /**
+   * Conversations assigned that were served.
+   *
+   * @generated from field: uint32 conversations = 3;
+   */
+  conversations: number;
+
+  /**
+   * Of these, those that have ended.
+   *
+   * @generated from field: uint32 ended = 4;
+   */
+  ended: number;
+
+  /**
+   * Turns that have ended.
+   *
+   * @generated from field: uint32 turns = 5;
+   */
+  turns: number;
+
+  /**
+   * Of these, those without a first token.
+   *
+   * @generated from field: uint32 failed = 6;
+   */
+  failed: number;
+};
+
+/**
+ * Describes the message lmwarden.v1.ComparisonArm.
+ * Use `create(ComparisonArmSchema)` to create a new message.
+ */
+export const ComparisonArmSchema: GenMessage<ComparisonArm> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 22);
+
+/**
+ * One figure of both arms.
+ *
+ * @generated from message lmwarden.v1.ComparisonFigure
+ */
+export type ComparisonFigure = Message<"lmwarden.v1.ComparisonFigure"> & {
+  /**
+   * What it is: "first token, later turns, p50".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Its unit: "s", "tokens/min"; empty for a share.
+   *
+   * @generated from field: string unit = 2;
+   */
+  unit: string;
+
+  /**
+   * Its value in the first arm; absent when nothing was observed.
+   *
+   * @generated from field: optional double a = 3;
+   */
+  a?: number | undefined;
+
+  /**
+   * Its value in the second arm.
+   *
+   * @generated from field: optional double b = 4;
+   */
+  b?: number | undefined;
+
+  /**
+   * Of the second from the first.
+   *
+   * @generated from field: optional double difference = 5;
+   */
+  difference?: number | undefined;
+
+  /**
+   * Lower end of the 95 % confidence interval of the difference.
+   *
+   * @generated from field: optional double low = 6;
+   */
+  low?: number | undefined;
+
+  /**
+   * Upper end.
+   *
+   * @generated from field: optional double high = 7;
+   */
+  high?: number | undefined;
+
+  /**
+   * Chance that such a difference comes about without a cause, 0 to 1: the two-sided
+   * one of the bootstrap.
+   *
+   * @generated from field: optional double noise = 8;
+   */
+  noise?: number | undefined;
+
+  /**
+   * Turns or conversations that it rests on in the first arm.
+   *
+   * @generated from field: uint32 observations_a = 9;
+   */
+  observationsA: number;
+
+  /**
+   * And in the second.
+   *
+   * @generated from field: uint32 observations_b = 10;
+   */
+  observationsB: number;
+
+  /**
+   * True when more of it is better.
+   *
+   * @generated from field: bool higher_is_better = 11;
+   */
+  higherIsBetter: boolean;
+};
+
+/**
+ * Describes the message lmwarden.v1.ComparisonFigure.
+ * Use `create(ComparisonFigureSchema)` to create a new message.
+ */
+export const ComparisonFigureSchema: GenMessage<ComparisonFigure> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_routing_service, 23);
+
+/**
  * Shows and changes how requests of a model find their replica.
  *
  * @generated from service lmwarden.v1.RoutingService
@@ -453,6 +861,43 @@ export const RoutingService: GenService<{
     methodKind: "unary";
     input: typeof ExplainRequestRequestSchema;
     output: typeof ExplainRequestResponseSchema;
+  },
+  /**
+   * Compares two settings on live traffic: each conversation that begins is assigned at
+   * random to one of them and keeps it. It ends by itself, after which every
+   * conversation goes on with the model's settings. FAILED_PRECONDITION while one runs,
+   * and while admission holds requests, because the door then chooses the replicas.
+   * INVALID_ARGUMENT names settings that cannot run side by side. A comparison does not
+   * outlive the daemon.
+   *
+   * @generated from rpc lmwarden.v1.RoutingService.StartComparison
+   */
+  startComparison: {
+    methodKind: "unary";
+    input: typeof StartComparisonRequestSchema;
+    output: typeof StartComparisonResponseSchema;
+  },
+  /**
+   * Returns the comparison of a model that runs, or the last one. NOT_FOUND when there
+   * was none since the daemon started.
+   *
+   * @generated from rpc lmwarden.v1.RoutingService.GetComparison
+   */
+  getComparison: {
+    methodKind: "unary";
+    input: typeof GetComparisonRequestSchema;
+    output: typeof GetComparisonResponseSchema;
+  },
+  /**
+   * Ends the comparison of a model now; its figures stay. Stopping one that has ended
+   * changes nothing.
+   *
+   * @generated from rpc lmwarden.v1.RoutingService.StopComparison
+   */
+  stopComparison: {
+    methodKind: "unary";
+    input: typeof StopComparisonRequestSchema;
+    output: typeof StopComparisonResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_lmwarden_v1_routing_service, 0);
