@@ -48,6 +48,36 @@ func TestSubagentFollowsItsParent(t *testing.T) {
 	}
 }
 
+// TestKinMeetAtTheDoor asks the same of admission: a subagent goes to its parent, unless
+// that is about to read a long prompt, its siblings to it, and a duplicate to the prompt
+// that is being read.
+func TestKinMeetAtTheDoor(t *testing.T) {
+	b := doorBox(t, 4, 1_000_000)
+	b.turn(turnOf(0)) // moves the tie away from the parent's home
+	parent := b.turn(turnOf(1)).Replica
+	b.turn(turnOf(2))
+	if d := b.turn(agentOf(0, 0)); d.Replica != parent || d.Class != ClassPlaced || !d.ByAdmission() {
+		t.Errorf("%s, want the parent's home %d", d.Reason(), parent)
+	}
+	long := sized(3, 50_000)
+	long.Rank = parent
+	b.arrive(long)
+	_, first := b.arrive(agentOf(1, 7))
+	if first.Replica == parent {
+		t.Errorf("%s, where a long prompt is about to be read", first.Reason())
+	}
+	for n := 2; n < 6; n++ {
+		if _, d := b.arrive(agentOf(n, 7)); d.Replica != first.Replica {
+			t.Errorf("sibling %d: %s, the prefix is on %d", n, d.Reason(), first.Replica)
+		}
+	}
+	x := newChat(1)
+	_, one := b.arrive(x.request())
+	if _, two := b.arrive(x.request()); two.Replica != one.Replica || two.Conversation == one.Conversation {
+		t.Errorf("%s, the same prompt is being read on %d", two.Reason(), one.Replica)
+	}
+}
+
 // TestSubagentFollowsItsGroup sends a subagent that names its group and no parent: with
 // Claude Code the group is the key of the main conversation.
 func TestSubagentFollowsItsGroup(t *testing.T) {

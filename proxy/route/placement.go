@@ -113,19 +113,25 @@ func (c *Core) place(t *ticket, d *Decision) int {
 	if c.now.Policy == PolicyHash {
 		return c.rendezvous(hashOf(t))
 	}
-	if t.twin != none {
+	if to := c.placeByKin(t, d); to != none {
+		return to
+	}
+	return c.lightest()
+}
+
+// placeByKin chooses for a conversation that has company somewhere: its whole prompt is
+// being read there, or it is a subagent. None when it has not, or there is no room. The
+// terms are filled.
+func (c *Core) placeByKin(t *ticket, d *Decision) int {
+	if to := int(t.twin); to != none && c.terms[to].Eligible && c.roomy(to) {
 		d.note = noteTwin
-		if to := int(t.twin); c.terms[to].Eligible && c.roomy(to) {
-			return to
-		}
+		return to
 	}
 	d.note = noteNone
 	if t.kind == KindAgent {
-		if to := c.placeAgent(t, d); to != none {
-			return to
-		}
+		return c.placeAgent(t, d)
 	}
-	return c.lightest()
+	return none
 }
 
 // placeAgent chooses for a subagent: the lightest replica with room that already

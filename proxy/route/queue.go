@@ -165,9 +165,24 @@ func (c *Core) missing(t *ticket, i int) int64 {
 	return p.total() + add + c.door.growth*int64(p.count+1) - c.replicas[i].Capacity
 }
 
-// placeAtDoor returns the replica with room that would answer a ticket soonest, or
-// none. The terms' scores are in seconds.
+// placeAtDoor returns the replica with room that a ticket should go to, or none: a new
+// conversation joins its kin, all others go where the answer would come soonest.
 func (c *Core) placeAtDoor(t *ticket) int {
+	soonest := c.weighAtDoor(t)
+	if soonest == none || !t.first {
+		return soonest
+	}
+	var d Decision
+	to := c.placeByKin(t, &d)
+	if to == none || d.note == noteParent && c.replicas[to].prefill+c.replicas[to].gated > int64(c.chunk(to)) {
+		return soonest // a parent's prompt is another one, so a wait for a long prefill there gains nothing
+	}
+	return to
+}
+
+// weighAtDoor fills the terms of all replicas for a ticket, with scores in seconds, and
+// returns the replica with room that would answer soonest, or none.
+func (c *Core) weighAtDoor(t *ticket) int {
 	best := none
 	for i := range c.terms[:c.present] {
 		r := &c.replicas[i]
