@@ -63,22 +63,22 @@ in
         description = "Engines listen on the loopback address from this port on; taken ports are skipped. When not set: 18100.";
       };
       drain_timeout = mkOption {
-        type = types.nullOr (types.strMatching "[0-9]+([.][0-9]+)?s");
+        type = types.nullOr (types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+");
         default = null;
         description = "Time that a stopping replica gets to finish its requests before they are cut. When not set: 30 s.";
       };
       on_exit = mkOption {
-        type = types.nullOr (types.enum [ "ENGINES_ON_EXIT_STOP" ]);
+        type = types.nullOr (types.enum [ "stop" "ENGINES_ON_EXIT_STOP" ]);
         default = null;
         description = "Whether engines are stopped when the daemon ends. When not set: stop.";
       };
       stall_timeout = mkOption {
-        type = types.nullOr (types.strMatching "[0-9]+([.][0-9]+)?s");
+        type = types.nullOr (types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+");
         default = null;
         description = "A start without a new log line for so long is reported as stalled. When not set: 10 min.";
       };
       device = mkOption {
-        type = types.nullOr (types.enum [ "ENGINE_DEVICE_CARDS" "ENGINE_DEVICE_CPU" ]);
+        type = types.nullOr (types.enum [ "cards" "cpu" "ENGINE_DEVICE_CARDS" "ENGINE_DEVICE_CPU" ]);
         default = null;
         description = "Cpu starts engines without asking for cards, for vLLM's CPU build. When not set: cards.";
       };
@@ -110,7 +110,7 @@ in
       description = "Other names that clients may send; a star at the end matches any ending, as in claude-*. When not set: none.";
     };
     replica_mode = mkOption {
-      type = types.nullOr (types.enum [ "REPLICA_MODE_INDEPENDENT" "REPLICA_MODE_VLLM_DATA_PARALLEL" "REPLICA_MODE_REMOTE" ]);
+      type = types.nullOr (types.enum [ "independent" "vllm data parallel" "remote" "REPLICA_MODE_INDEPENDENT" "REPLICA_MODE_VLLM_DATA_PARALLEL" "REPLICA_MODE_REMOTE" ]);
       default = null;
       description = "Independent runs one engine process per replica, which is what vLLM recommends for dense models. When not set: independent.";
     };
@@ -150,7 +150,7 @@ in
       description = "Share of a card's memory that the engine takes (gpu_memory_utilization). When not set: the engine's default.";
     };
     kv_cache_type = mkOption {
-      type = types.nullOr (types.enum [ "KV_CACHE_TYPE_AUTO" "KV_CACHE_TYPE_FP8" "KV_CACHE_TYPE_BF16" ]);
+      type = types.nullOr (types.enum [ "auto" "fp8" "bf16" "KV_CACHE_TYPE_AUTO" "KV_CACHE_TYPE_FP8" "KV_CACHE_TYPE_BF16" ]);
       default = null;
       description = "fp8 holds twice the tokens of bf16 in the same memory. When not set: auto.";
     };
@@ -192,17 +192,17 @@ in
       description = "A request leaves its home replica when that has so many requests in flight; empty means auto, a quarter of max_num_seqs. When not set: auto.";
     };
     spill = mkOption {
-      type = types.nullOr (types.enum [ "SPILL_RULE_COUNT" "SPILL_RULE_PRICED" ]);
+      type = types.nullOr (types.enum [ "count" "priced" "SPILL_RULE_COUNT" "SPILL_RULE_PRICED" ]);
       default = null;
       description = "Count spills at the threshold alone; priced also weighs the wait at home against reading this context again elsewhere. When not set: count.";
     };
     admission = mkOption {
-      type = types.nullOr (types.enum [ "ADMISSION_NONE" "ADMISSION_WORKING_SET" ]);
+      type = types.nullOr (types.enum [ "none" "working set" "ADMISSION_NONE" "ADMISSION_WORKING_SET" ]);
       default = null;
-      description = "Working set lets in only as many conversations as the caches can hold and keeps the others in order at the door. When not set: the default.";
+      description = "Working set lets in only as many conversations as the caches can hold and keeps the others in order at the door. When not set: working set.";
     };
     policy = mkOption {
-      type = types.nullOr (types.enum [ "PLACEMENT_POLICY_LEAST_LOADED" "PLACEMENT_POLICY_HASH" "PLACEMENT_POLICY_ROUND_ROBIN" "PLACEMENT_POLICY_RANDOM" ]);
+      type = types.nullOr (types.enum [ "least loaded" "hash" "round robin" "random" "PLACEMENT_POLICY_LEAST_LOADED" "PLACEMENT_POLICY_HASH" "PLACEMENT_POLICY_ROUND_ROBIN" "PLACEMENT_POLICY_RANDOM" ]);
       default = null;
       description = "How a new conversation gets its replica; least loaded is the rule, the others exist for comparison. When not set: least loaded.";
     };
@@ -212,12 +212,12 @@ in
       description = "Obey a client that names its replica with the header X-data-parallel-rank. When not set: on.";
     };
     conversation_idle = mkOption {
-      type = types.nullOr (types.strMatching "[0-9]+([.][0-9]+)?s");
+      type = types.nullOr (types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+");
       default = null;
       description = "A conversation without a turn for so long is forgotten; its next turn is placed anew. When not set: 4 h.";
     };
     subagent_idle = mkOption {
-      type = types.nullOr (types.strMatching "[0-9]+([.][0-9]+)?s");
+      type = types.nullOr (types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+");
       default = null;
       description = "A subagent's conversation without a turn for so long is forgotten. When not set: 10 min.";
     };
@@ -227,7 +227,7 @@ in
       description = "Most conversations that the table of homes holds; the longest idle one leaves first, live ones never do. When not set: 65,536.";
     };
     max_hold = mkOption {
-      type = types.nullOr (types.strMatching "[0-9]+([.][0-9]+)?s");
+      type = types.nullOr (types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+");
       default = null;
       description = "A request that waited so long at the door is forwarded anyway. When not set: 300 s.";
     };

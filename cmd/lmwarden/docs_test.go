@@ -6,7 +6,36 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/server/face"
 )
+
+// TestExampleFileIsCompleteAndValid keeps docs/lmwarden.yaml a file that a daemon takes,
+// and one that has every setting.
+func TestExampleFileIsCompleteAndValid(t *testing.T) {
+	const path = "../../docs/lmwarden.yaml"
+	got := lmwarden(t, nil, "", "config", "check", path)
+	if got.code != 0 || got.err != "" {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := []proto.Message{
+		&lmwardenv1.Config{}, &lmwardenv1.EngineConfig{}, &lmwardenv1.InferenceAuth{}, &lmwardenv1.AdminAuth{},
+		&lmwardenv1.ModelSpec{}, &lmwardenv1.RoutingSettings{},
+	}
+	for _, m := range settings {
+		for _, f := range face.Fields(m.ProtoReflect().Descriptor()) {
+			if !strings.Contains(string(data), " "+f.Name+":") && !strings.Contains(string(data), "\n"+f.Name+":") {
+				t.Errorf("%s lacks %s of %T", path, f.Name, m)
+			}
+		}
+	}
+}
 
 // TestDocsNameEveryVerb keeps docs/command-line.md and the help in step: each verb and
 // each exit code stands in both.

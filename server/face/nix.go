@@ -70,13 +70,13 @@ func nixType(f Field) string {
 	case lmwardenv1.SettingsKind_SETTINGS_KIND_STRING_MAP:
 		return "(types.attrsOf types.str)"
 	case lmwardenv1.SettingsKind_SETTINGS_KIND_ENUM:
-		var names []string
+		var words, names []string
 		for _, c := range f.Choices {
-			names = append(names, nixString(c.GetName()))
+			words, names = append(words, nixString(c.GetLabel())), append(names, nixString(c.GetName()))
 		}
-		return "(types.enum [ " + strings.Join(names, " ") + " ])"
+		return "(types.enum [ " + strings.Join(append(words, names...), " ") + " ])"
 	case lmwardenv1.SettingsKind_SETTINGS_KIND_DURATION:
-		return `(types.strMatching "[0-9]+([.][0-9]+)?s")`
+		return `(types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+")`
 	default:
 		return "types.str"
 	}

@@ -20,11 +20,11 @@ type section struct {
 
 var sections = []section{
 	{
-		"Routing of a model", "`lmwarden routing set`, the page's Routing settings, `models[].routing` in the configuration.",
+		"Routing of a model", "`lmwarden routing set`, the page's Routing settings, `models[].routing` in the configuration.\nLive means at once and without touching an engine. The routing of a model that the\nconfiguration declares is changed there, and applies when the daemon starts.",
 		(*lmwardenv1.RoutingSettings)(nil),
 	},
 	{
-		"A model", "`lmwarden model add` and `model set`, `models[].spec` in the configuration.",
+		"A model", "`lmwarden model add` and `model set`, the page's model settings, `models[].spec` in the\nconfiguration. A model that the configuration declares is changed there.",
 		(*lmwardenv1.ModelSpec)(nil),
 	},
 	{
@@ -33,11 +33,32 @@ var sections = []section{
 	},
 }
 
+// referenceHead says how the words of the reference are written in each place.
+const referenceHead = "# Settings\n" +
+	"\n" +
+	"<!-- Generated from the API's definition by make generate. Do not edit. -->\n" +
+	"\n" +
+	"The same words go everywhere: as flags of the command line (`max_num_seqs` is\n" +
+	"`--max-num-seqs`, `engine.drain_timeout` is `--engine-drain-timeout`), on the page, and in\n" +
+	"the configuration file. [lmwarden.yaml](lmwarden.yaml) is a file with every setting in its\n" +
+	"place; `lmwarden config check FILE` names each mistake with its line.\n" +
+	"\n" +
+	"| kind | written as | in the file also |\n" +
+	"|---|---|---|\n" +
+	"| on or off | on, off | true, false |\n" +
+	"| a choice | its words: working set, fp8, cpu | the API's name: ADMISSION_WORKING_SET |\n" +
+	"| a span of time | 90s, 10 min, 4h, 1 h 30 min; a number alone counts seconds | |\n" +
+	"| a number | 65536 or 65,536 (in quotes in the file) | |\n" +
+	"| bytes | 64 MiB, 2 GB, 67108864 | |\n" +
+	"| a list | one flag for each item, or items with commas between | a YAML list |\n" +
+	"| names and values | one flag NAME=value for each | a YAML map |\n" +
+	"| left to its default | auto, or an empty text | left out |\n"
+
 // WriteReference writes the settings reference: every field that has a face, with
 // what it does, its range, what an absent value means and when a change applies.
 func WriteReference(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString("# Settings\n\n<!-- Generated from the API's definition by make generate. Do not edit. -->\n")
+	b.WriteString(referenceHead)
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| field | what it does | values | when not set | applies |\n|---|---|---|---|---|\n", s.title, s.intro)
 		walk(s.message.ProtoReflect().Descriptor(), "", func(path string, f Field) {

@@ -34,9 +34,9 @@ func TestNixOptionsCarryTypesAndRanges(t *testing.T) {
 	}
 	for _, want := range []string{
 		"spill_threshold = mkOption {\n      type = types.nullOr (types.ints.between 1 4096);",
-		`(types.enum [ "ADMISSION_NONE" "ADMISSION_WORKING_SET" ])`,
+		`(types.enum [ "none" "working set" "ADMISSION_NONE" "ADMISSION_WORKING_SET" ])`,
 		"  config = {", "    engine = {\n      command = mkOption {",
-		`(types.strMatching "[0-9]+([.][0-9]+)?s")`,
+		`(types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+")`,
 		"When not set: auto.",
 	} {
 		if !strings.Contains(out.String(), want) {
