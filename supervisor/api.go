@@ -34,7 +34,7 @@ const (
 	Stopped  State = "stopped"
 	Starting State = "starting"
 	Ready    State = "ready"
-	Suspect  State = "suspect"  // runs, but its health probe fails
+	Suspect  State = "suspect"  // runs, but its health probe fails or is late
 	Stopping State = "stopping" // drains or is being ended
 	Backoff  State = "backoff"  // failed, will start again
 	Failed   State = "failed"   // failed, waits for a person
@@ -47,6 +47,7 @@ type Status struct {
 	Message     string // one or two sentences: what, why, what to do
 	Since       time.Time
 	Phase       string // what a start is doing: "loading weights"
+	Silent      bool   // suspect and to be taken out of rotation: it refuses its probes, or hangs; false while it is only slow
 	PID         int
 	Port        int
 	URL         string

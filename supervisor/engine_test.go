@@ -121,12 +121,30 @@ func (s script) play(ends <-chan os.Signal) int {
 	return 0
 }
 
-// handler answers as vLLM does. A POST to /sick makes its health fail from then on.
+// handler answers as vLLM does. A POST to /sick makes its health fail from then on; one
+// to /slow makes it wait, each time until one to /quick; one to /well ends both.
 func (s script) handler() http.Handler {
-	var sick atomic.Bool
+	var sick, slow atomic.Bool
+	quick := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { sick.Store(true) })
-	mux.HandleFunc("/health", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { slow.Store(true) })
+	mux.HandleFunc("/well", func(http.ResponseWriter, *http.Request) {
+		sick.Store(false)
+		slow.Store(false)
+		select {
+		case quick <- struct{}{}:
+		default:
+		}
+	})
+	mux.HandleFunc("/quick", func(http.ResponseWriter, *http.Request) { quick <- struct{}{} })
+	mux.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
+		if slow.Load() {
+			select {
+			case <-quick:
+			case <-r.Context().Done():
+			}
+		}
 		if sick.Load() {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 
 	"github.com/lmwarden/lmwarden/supervisor/vllm"
@@ -252,5 +254,40 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)
 		}
+	}
+}
+
+// Only refusals without anything between them make an engine dead: a late answer, or
+// none, tells that somebody is there.
+func TestDeadMeansRefusedWithoutABreak(t *testing.T) {
+	refused := answer{ready: true, refused: true, health: io.EOF}
+	timeout := answer{ready: true, health: os.ErrDeadlineExceeded}
+	late := answer{ready: true, late: true, health: os.ErrDeadlineExceeded}
+	for _, c := range []struct {
+		name    string
+		between []answer
+		dead    bool
+	}{
+		{"refused throughout", []answer{refused}, true},
+		{"a timeout between", []answer{timeout}, false},
+		{"a late one between", []answer{late}, false},
+		{"a good one between", []answer{{ready: true}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &Supervisor{opts: Options{Timing: Timing{}.withDefaults()}}
+				r := &replica{sup: s, log: zerolog.Nop()}
+				r.status.Store(&Status{State: Ready})
+				l := &life{readyAt: time.Now(), family: &family{}}
+				r.judge(l, refused)
+				time.Sleep(10 * time.Second)
+				for _, a := range c.between {
+					r.judge(l, a)
+				}
+				if dead := r.judge(l, refused); dead != c.dead {
+					t.Errorf("dead: %v, want %v", dead, c.dead)
+				}
+			})
+		})
 	}
 }

@@ -44,6 +44,7 @@ type Timing struct {
 	Probe        time.Duration // between two looks at a running engine; 1 s
 	ProbeTimeout time.Duration // for an answer of /health, /metrics, /version, /v1/models; 5 s
 	TokenTimeout time.Duration // for the first token; 2 min
+	HungAfter    time.Duration // without an answer of /health, until an engine counts as hung; 30 s
 	DeadAfter    time.Duration // of refused health probes, until an engine counts as dead; 10 s
 	TermGrace    time.Duration // between SIGTERM and SIGKILL; 10 s
 	KillGrace    time.Duration // after SIGKILL, until processes that stay are reported; 10 s
@@ -97,6 +98,7 @@ func (t Timing) withDefaults() Timing {
 	setDefault(&t.Probe, time.Second)
 	setDefault(&t.ProbeTimeout, 5*time.Second)
 	setDefault(&t.TokenTimeout, 2*time.Minute)
+	setDefault(&t.HungAfter, 30*time.Second)
 	setDefault(&t.DeadAfter, 10*time.Second)
 	setDefault(&t.TermGrace, 10*time.Second)
 	setDefault(&t.KillGrace, 10*time.Second)

@@ -25,7 +25,8 @@ func newProbeClient() *http.Client {
 
 // answer is one look at an engine.
 type answer struct {
-	health  error // nil when /health said 200
+	health  error // nil when /health said 200 in time
+	late    bool  // its health is only slow so far, as that of a busy engine is
 	refused bool  // the engine itself says that it is dead, or nobody listens
 	ready   bool  // it has answered a request, now or earlier
 	token   error // why the request for one token failed
@@ -42,6 +43,7 @@ type prober struct {
 	timing Timing
 
 	ready  bool
+	hung   bool         // the last probe of its health had no answer at all
 	static vllm.Figures // version and longest context, read once
 }
 
@@ -57,24 +59,22 @@ func (p *prober) loop(ctx context.Context, out chan<- answer) {
 			return
 		case <-time.After(pause):
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case out <- p.look(ctx):
+		tell := func(a answer) {
+			select {
+			case <-ctx.Done():
+			case out <- a:
+			}
 		}
+		tell(p.look(ctx, tell))
 	}
 }
 
 // look asks for the health, then, until that has worked once, for a token, then for
-// the figures.
-func (p *prober) look(ctx context.Context) answer {
-	var a answer
-	_, a.health = p.get(ctx, "/health", 0)
-	// A slow answer comes from an engine that is busy or stuck; no answer or a bad one
-	// from one that is dead.
-	a.refused = a.health != nil && !isTimeout(a.health)
-	if a.health != nil {
-		a.ready = p.ready
+// the figures. That the health is late is told at once through tell.
+func (p *prober) look(ctx context.Context, tell func(answer)) answer {
+	a := answer{ready: p.ready}
+	if a.late, a.health = p.health(ctx, tell); a.health != nil {
+		a.refused = !a.late && !isTimeout(a.health)
 		return a
 	}
 	if !p.ready {
@@ -86,6 +86,36 @@ func (p *prober) look(ctx context.Context) answer {
 	a.ready = true
 	a.figures, a.scrape = p.scrape(ctx)
 	return a
+}
+
+// health asks for the health. An answer that comes late, but comes, is one of an engine
+// that is busy: asking again every few seconds would never hear it, and would add to
+// what the engine has to do.
+func (p *prober) health(ctx context.Context, tell func(answer)) (late bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timing.HungAfter)
+	defer cancel()
+	began := time.Now()
+	result := make(chan error, 1)
+	go func() {
+		_, err := p.ask(ctx, "/health", 0)
+		result <- err
+	}()
+	inTime := time.NewTimer(p.timing.ProbeTimeout)
+	defer inTime.Stop()
+	select {
+	case err := <-result:
+		p.hung = false
+		return false, err
+	case <-inTime.C:
+	}
+	if !p.hung { // one that hung must not come back into rotation for being asked again
+		tell(answer{ready: p.ready, late: true, health: fmt.Errorf("%s/health has not answered for %s", p.base, p.timing.ProbeTimeout)})
+	}
+	err = <-result
+	if p.hung = isTimeout(err); err != nil {
+		return false, err
+	}
+	return true, fmt.Errorf("%s/health took %s to answer", p.base, time.Since(began).Round(100*time.Millisecond))
 }
 
 // first asks for one token, and for what does not change afterwards.
@@ -164,6 +194,10 @@ func (e *statusError) Error() string {
 func (p *prober) get(ctx context.Context, path string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timing.ProbeTimeout)
 	defer cancel()
+	return p.ask(ctx, path, limit)
+}
+
+func (p *prober) ask(ctx context.Context, path string, limit int64) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+path, nil)
 	if err != nil {
 		return nil, err

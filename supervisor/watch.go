@@ -72,20 +72,24 @@ func (r *replica) judge(l *life, a answer) (dead bool) {
 		r.forgive()
 	}
 	switch {
-	case a.health == nil:
+	case !a.refused:
 		l.sickAt = time.Time{}
-	case a.refused && l.sickAt.IsZero():
+	case l.sickAt.IsZero():
 		l.sickAt = now
 	}
 	if !l.readyAt.IsZero() && l.family != nil && a.refused && now.Sub(l.sickAt) >= r.sup.opts.Timing.DeadAfter {
 		return true
 	}
 	r.update(func(s *Status) {
+		s.Silent = false
 		switch {
 		case a.ready && a.health == nil:
 			s.State, s.Message, s.Phase = Ready, "", ""
-		case !l.readyAt.IsZero():
+		case !l.readyAt.IsZero() && a.late:
 			s.State = Suspect
+			s.Message = fmt.Sprintf("Its health probe is slow, as that of a busy engine is: %v. It keeps its conversations and gets no new ones.", a.health)
+		case !l.readyAt.IsZero():
+			s.State, s.Silent = Suspect, true
 			s.Message = fmt.Sprintf("Its health probe fails: %v.", a.health)
 		case a.token != nil:
 			s.Message = fmt.Sprintf("It is healthy, but does not answer a request for one token: %v.", a.token)

@@ -1,0 +1,83 @@
+package supervisor_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lmwarden/lmwarden/supervisor"
+)
+
+// tell posts to an engine of these tests.
+func tell(t *testing.T, st supervisor.Status, path string) {
+	t.Helper()
+	resp, err := http.Post(st.URL+path, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// slowly makes a box that finds a probe late soon, and hung late or never.
+func slowly(t *testing.T, hung time.Duration) (*box, supervisor.Status) {
+	t.Helper()
+	b := newBox(t, func(o *supervisor.Options) {
+		o.Timing.ProbeTimeout, o.Timing.HungAfter = 500*time.Millisecond, hung
+	})
+	b.Apply([]supervisor.Spec{b.spec(first)})
+	return b, b.untilState(first, supervisor.Ready)
+}
+
+// A busy engine answers its health probe late: it is suspect, and neither taken out of
+// rotation nor ended, however often that happens.
+func TestSlowHealthIsSuspectOnly(t *testing.T) {
+	b, st := slowly(t, time.Minute)
+	tell(t, st, "/slow")
+	for range 2 {
+		got := b.until("a late probe", func(s supervisor.Status) bool { return strings.Contains(s.Message, "has not answered for 500ms") })
+		if got.State != supervisor.Suspect || got.Silent || got.PID != st.PID {
+			t.Fatalf("late: %+v", got)
+		}
+		tell(t, st, "/quick")
+		got = b.until("a late answer", func(s supervisor.Status) bool { return strings.Contains(s.Message, "to answer") })
+		if got.State != supervisor.Suspect || got.Silent {
+			t.Fatalf("answered late: %+v", got)
+		}
+	}
+	tell(t, st, "/well")
+	b.untilState(first, supervisor.Ready)
+	if now, _ := b.StatusOf(first); now.PID != st.PID || now.Incarnation != st.Incarnation {
+		t.Errorf("it became %+v", now)
+	}
+}
+
+// One that never answers is taken out of rotation, and stays out when asked again.
+func TestHungEngineIsSilent(t *testing.T) {
+	b, st := slowly(t, 600*time.Millisecond)
+	tell(t, st, "/slow")
+	if got := b.untilState(first, supervisor.Suspect); got.Silent {
+		t.Errorf("silent at once: %+v", got)
+	}
+	silent := func(s supervisor.Status) bool { return s.Silent }
+	b.until("silence", silent)
+	for range 2 {
+		if got := b.until("the next look", func(supervisor.Status) bool { return true }); !silent(got) {
+			t.Errorf("asked again, it came back: %+v", got)
+		}
+	}
+	tell(t, st, "/well")
+	if got := b.untilState(first, supervisor.Ready); got.Silent || got.PID != st.PID {
+		t.Errorf("well again: %+v", got)
+	}
+}
+
+// Refused probes take it out at once.
+func TestRefusedProbeIsSilent(t *testing.T) {
+	b, st := slowly(t, time.Minute)
+	tell(t, st, "/sick")
+	if got := b.untilState(first, supervisor.Suspect); !got.Silent {
+		t.Errorf("refused, it stays in rotation: %+v", got)
+	}
+}
