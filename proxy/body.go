@@ -7,15 +7,37 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // firstBodyBuffer is the most memory that a stated Content-Length makes the proxy take
 // before the bytes are there.
-const firstBodyBuffer = 1 << 20
+const firstBodyBuffer = 64 << 10
 
-// readBody reads the request body whole. It is bounded in size, and each read is
-// bounded in time; a body that is too large is refused before it is asked for.
+// budget bounds a sum over all requests. It is safe for concurrent use.
+type budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// take adds n to the sum; false when that would be over the limit.
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) > b.limit {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+// give takes n off the sum.
+func (b *budget) give(n int64) { b.used.Add(-n) }
+
+// readBody reads the request body whole. It is bounded in size, by itself and together
+// with those of all other requests, and in time, each read and all of it; a body that is
+// too large is refused before it is asked for.
 func (x *exchange) readBody() error {
 	limit := x.p.options.MaxBodyBytes
 	if x.r.ContentLength > limit {
@@ -24,12 +46,16 @@ func (x *exchange) readBody() error {
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errBodyEncoded
 	}
-	buf := make([]byte, 0, min(max(x.r.ContentLength, 511), firstBodyBuffer)+1)
+	var buf []byte
+	end := time.Now().Add(x.p.options.BodyTimeout)
 	for {
 		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
+			var ok bool
+			if buf, ok = x.grow(buf); !ok {
+				return errBodiesFull
+			}
 		}
-		x.readDeadline(x.p.options.BodyReadTimeout)
+		x.readDeadline(min(x.p.options.BodyReadTimeout, time.Until(end)))
 		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > limit {
@@ -41,20 +67,52 @@ func (x *exchange) readBody() error {
 		if err != nil {
 			return x.bodyError(err)
 		}
+		if !time.Now().Before(end) {
+			return errBodyTimeout
+		}
 	}
-	x.readDeadline(0)
+	x.noReadDeadline()
 	x.body = buf
 	return nil
 }
 
-// readDeadline bounds the next read of the request; 0 lifts the bound, without which
-// the server could not notice later that the client leaves.
-func (x *exchange) readDeadline(d time.Duration) {
-	var t time.Time
-	if d > 0 {
-		t = time.Now().Add(d)
+// grow returns the body with room for more; false when all bodies together would take
+// too much. One byte more than stated is room enough to see the end.
+func (x *exchange) grow(buf []byte) ([]byte, bool) {
+	stated := max(x.r.ContentLength, 511) + 1
+	size := min(stated, firstBodyBuffer)
+	if have := int64(cap(buf)); have > 0 {
+		if size = min(2*have, x.p.options.MaxBodyBytes+1); x.r.ContentLength >= have {
+			size = min(size, stated)
+		}
 	}
-	_ = x.reply.ctl.SetReadDeadline(t) // not supported by a recorder in a test: then unbounded
+	more := size - int64(cap(buf))
+	if !x.p.bodies.take(more) {
+		return nil, false
+	}
+	x.buffered += more
+	return append(make([]byte, 0, size), buf...), true
+}
+
+// dropBody lets go of the body, and of what refers to it.
+func (x *exchange) dropBody() {
+	x.p.bodies.give(x.buffered)
+	x.buffered = 0
+	x.scan = wire.Scan{}
+	if x.body != nil {
+		x.body = []byte{} // it was read
+	}
+}
+
+// readDeadline bounds the next read of the request.
+func (x *exchange) readDeadline(d time.Duration) {
+	_ = x.reply.ctl.SetReadDeadline(time.Now().Add(d)) // not supported by a recorder in a test: then unbounded
+}
+
+// noReadDeadline lifts the bound, under which the server could not notice later that the
+// client leaves.
+func (x *exchange) noReadDeadline() {
+	_ = x.reply.ctl.SetReadDeadline(time.Time{}) // as in readDeadline
 }
 
 // bodyError says why a request body could not be read.
@@ -87,10 +145,31 @@ func (x *exchange) drainBody() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(x.r.Body, drainBytes)) // best effort
 }
 
+// sentBody is the body of one attempt. The transport keeps the request for as long as
+// the answer flows, which may be hours; the bytes go when it has sent them and closes
+// the body.
+type sentBody struct{ rest atomic.Pointer[bytes.Reader] }
+
+// Read reads on.
+func (b *sentBody) Read(p []byte) (int, error) {
+	if r := b.rest.Load(); r != nil {
+		return r.Read(p)
+	}
+	return 0, http.ErrBodyReadAfterClose
+}
+
+// Close lets go of the bytes.
+func (b *sentBody) Close() error {
+	b.rest.Store(nil)
+	return nil
+}
+
 // bodyFor returns the body for an attempt: a new reader each time.
 func bodyFor(body []byte) (io.Reader, int64) {
 	if len(body) == 0 {
 		return http.NoBody, 0
 	}
-	return bytes.NewReader(body), int64(len(body))
+	b := &sentBody{}
+	b.rest.Store(bytes.NewReader(body))
+	return b, int64(len(body))
 }

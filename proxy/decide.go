@@ -135,16 +135,29 @@ const holdGrace = 5 * time.Second
 // from the arrival of the request: a second attempt does not get another one.
 func (x *exchange) await() error {
 	x.signsOfLife()
-	limit := time.NewTimer(max(x.model.longestHold()-time.Since(x.arrived), 0) + holdGrace)
+	came := time.Now()
+	limit := time.NewTimer(x.holdLeft(came))
 	defer limit.Stop()
-	select {
-	case <-x.place.ready:
-		return x.place.err
-	case <-x.ctx.Done():
-		return x.ended()
-	case <-limit.C:
-		return errHeldTooLong
+	for {
+		select {
+		case <-x.place.ready:
+			return x.place.err
+		case <-x.ctx.Done():
+			return x.ended()
+		case <-limit.C:
+			left := x.holdLeft(came) // the settings may have changed
+			if left <= 0 {
+				return errHeldTooLong
+			}
+			limit.Reset(left)
+		}
 	}
+}
+
+// holdLeft returns how long a request may still wait that came to the door at a moment:
+// as long as the model says, and the grace at least.
+func (x *exchange) holdLeft(came time.Time) time.Duration {
+	return max(x.model.longestHold()-time.Since(x.arrived), -time.Since(came)) + holdGrace
 }
 
 // signsOfLife keeps a stream open that has nothing to say yet.

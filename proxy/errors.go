@@ -21,6 +21,7 @@ var (
 	errClientStuck  = fmt.Errorf("the client accepted nothing of the answer for too long: %w", errClientGone)
 	errUnauthorized = errors.New("no valid API key was sent")
 	errBodyTimeout  = errors.New("the request body did not arrive in time")
+	errBodiesFull   = errors.New("the bodies of other requests take all the memory that there is for them")
 	errBodyBroken   = errors.New("the request body broke off")
 	errBodyEncoded  = errors.New("the request body is compressed")
 	errUnknownPath  = errors.New("there is nothing at this path")
@@ -167,6 +168,7 @@ var refusals = []struct {
 }{
 	{errUnauthorized, refusal{status: http.StatusUnauthorized, message: " Send one as Authorization: Bearer KEY, or as x-api-key."}},
 	{errBodyTimeout, refusal{status: http.StatusRequestTimeout}},
+	{errBodiesFull, refusal{status: http.StatusServiceUnavailable, message: " Send the request again.", retryAfter: 5}},
 	{errBodyBroken, refusal{status: http.StatusBadRequest}},
 	{errBodyEncoded, refusal{status: http.StatusUnsupportedMediaType, message: " Send it without Content-Encoding."}},
 	{errUnknownPath, refusal{status: http.StatusNotFound, message: " The API is under /v1, beginning with GET /v1/models."}},

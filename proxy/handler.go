@@ -24,7 +24,8 @@ type exchange struct {
 	// What the client asks for.
 	api       wire.API
 	tenant    string
-	body      []byte
+	body      []byte // until the answer begins
+	buffered  int64  // bytes taken from the budget of all bodies
 	scan      wire.Scan
 	requested string // name of the model, as the client wrote it
 	streaming bool   // it asked for a stream
@@ -136,6 +137,7 @@ func (x *exchange) end() {
 	}
 	x.attempt.end()
 	x.cancel(nil)
+	x.dropBody()
 	if x.gone {
 		x.status = statusClientGone
 	} else if x.status == 0 {

@@ -262,3 +262,28 @@ func TestShrinkWithSettingsLetsTheHeldGo(t *testing.T) {
 		}
 	})
 }
+
+// A longer hold holds at once, also for those that wait: here until a replica is back.
+func TestLongerHoldIsLive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		leave := b.occupy()
+		defer leave()
+		b.engines[0].does(answers(1))
+		done := b.wait(context.Background(), false, "the-second-conversation")
+		if n := b.held(); n != 1 {
+			t.Fatalf("%d held, want 1", n)
+		}
+		b.change(func(m *Model) { m.Replicas[0].Route.Ready = false })
+		b.change(func(m *Model) { m.Routing.MaxHold = 10 * time.Minute })
+		<-time.After(5 * time.Minute)
+		if n := b.held(); n != 1 {
+			t.Fatalf("%d held after 5 minutes, want 1", n)
+		}
+		leave()
+		b.change(func(m *Model) { m.Replicas[0].Route.Ready = true })
+		if got := <-done; got.status != 200 {
+			t.Errorf("got %d %s, want 200", got.status, got.body)
+		}
+	})
+}

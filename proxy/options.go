@@ -20,6 +20,11 @@ type Options struct {
 	Recorder Recorder
 	// MaxBodyBytes is the longest request body; 0 means 64 MiB.
 	MaxBodyBytes int64
+	// MaxBufferedBytes is the most that the bodies of all requests may take together, in
+	// bytes; 0 means 16 times MaxBodyBytes. A body is kept until its answer begins,
+	// because it may have to be sent a second time, and is refused with 503 when there is
+	// no room for it. What a body becomes for the engine comes on top, while it is sent.
+	MaxBufferedBytes int64
 	// SessionHeader is a header of your own that names the conversation and wins over
 	// all others; empty for none.
 	SessionHeader string
@@ -36,6 +41,8 @@ type Options struct {
 	StallTimeout time.Duration
 	// BodyReadTimeout is how long one read of a request body may take; 0 means 30 s.
 	BodyReadTimeout time.Duration
+	// BodyTimeout is how long a whole request body may take; 0 means 10 minutes.
+	BodyTimeout time.Duration
 	// WriteStallTimeout is how long a client may take to accept one piece of an answer;
 	// 0 means 60 s. Then it counts as gone.
 	WriteStallTimeout time.Duration
@@ -44,10 +51,16 @@ type Options struct {
 	PingInterval time.Duration
 }
 
+// bodiesAtOnce is how many of the longest bodies may be held at once, unless it is set.
+const bodiesAtOnce = 16
+
 // withDefaults fills in what was left empty.
 func (o Options) withDefaults() Options {
 	if o.MaxBodyBytes <= 0 {
 		o.MaxBodyBytes = 64 << 20
+	}
+	if o.MaxBufferedBytes <= 0 {
+		o.MaxBufferedBytes = bodiesAtOnce * o.MaxBodyBytes
 	}
 	if o.DialContext == nil {
 		o.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext
@@ -57,6 +70,7 @@ func (o Options) withDefaults() Options {
 	}
 	setDefault(&o.StallTimeout, 15*time.Minute)
 	setDefault(&o.BodyReadTimeout, 30*time.Second)
+	setDefault(&o.BodyTimeout, 10*time.Minute)
 	setDefault(&o.WriteStallTimeout, 60*time.Second)
 	setDefault(&o.PingInterval, 10*time.Second)
 	return o

@@ -18,6 +18,7 @@ type Proxy struct {
 	options Options
 	metrics *metrics
 	owners  *owners
+	bodies  budget // of the bytes that request bodies take
 
 	table    atomic.Pointer[table] // what requests read; replaced whole by Apply
 	idPrefix string                // the same for all requests of this proxy
@@ -43,6 +44,7 @@ func New(o Options) *Proxy {
 		models:   make(map[string]*model),
 		owners:   newOwners(),
 	}
+	p.bodies.limit = p.options.MaxBufferedBytes
 	p.metrics = newMetrics(p.options.Registerer, p.options.Recorder)
 	p.table.Store(newTable(&Snapshot{}, nil))
 	p.stopped.Go(p.clock)
