@@ -25,6 +25,7 @@ function card(fit: Fit, working: bigint, more: object = {}) {
   });
   return create(RoutingCardSchema, {
     fit,
+    affinity: true,
     activeConversations: 14,
     replicas: [replica(0), replica(1)],
     ...more,
@@ -38,6 +39,13 @@ describe("the sentence of a model", () => {
     );
     expect(got).toBe(
       "It fits, just. 14 conversations use 78,440 of 92,160 cache tokens; about two more of the present size have room. Of the last hour's prompt tokens 86 % came from cache.",
+    );
+  });
+
+  it("claims nothing about homes while affinity is off", () => {
+    const got = text(modelVerdict(model(ModelState.READY), card(Fit.FITS, 0n, { affinity: false })));
+    expect(got).toBe(
+      "Affinity is off: each turn goes to the least busy replica, whatever its cache holds. 14 conversations are at work.",
     );
   });
 

@@ -95,6 +95,13 @@ function occupancy(card: RoutingCard): Piece[] {
   const n = card.activeConversations;
   if (n === 0) return ["It is ready, and no conversation is at work."];
   const who = strong(plural(n, "conversation"));
+  if (!card.affinity) {
+    return [
+      "Affinity is off: each turn goes to the least busy replica, whatever its cache holds. ",
+      who,
+      ` ${n === 1 ? "is" : "are"} at work.`,
+    ];
+  }
   const verb = n === 1 ? "uses" : "use";
   if (capacity === undefined) {
     return [who, ` ${verb} ${count(working)} cache tokens; the engine has not said how many it holds.`];

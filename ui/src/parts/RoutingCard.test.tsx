@@ -21,7 +21,7 @@ function card(more: object = {}): RoutingCard {
         index: 0,
         state: ReplicaState.READY,
         inFlight: 2,
-        counts: { sticky: 1038n, spilled: 1n, placed: 3n, clientPinned: 4n },
+        counts: { sticky: 1038n, spilled: 1n, placed: 3n, clientPinned: 4n, off: 5n, unkeyed: 1n, side: 2n },
         running: 2,
         waiting: 0,
         kvUsed: 0.41,
@@ -65,6 +65,7 @@ describe("the routing card", () => {
       "3",
       "0",
       "4",
+      "8",
       "2 / 0",
       "41 %",
       "82.2 %",
@@ -73,7 +74,7 @@ describe("the routing card", () => {
 
   it("says not reported where the engine has said nothing", () => {
     show(card());
-    expect(cells(rowOf(/replica 1, starting/)).slice(6)).toEqual([
+    expect(cells(rowOf(/replica 1, starting/)).slice(7)).toEqual([
       "not reported",
       "not reported",
       "not reported",

@@ -51,6 +51,7 @@ const columns = [
   "Placed",
   "Rehomed",
   "Client-pinned",
+  "Balanced",
   "Running / waiting",
   "KV used",
   "Prefix hits",
@@ -141,6 +142,7 @@ function Row({ model, replica, waited }: { model: string; replica: RoutingReplic
       <td>{count(counts?.placed ?? 0n)}</td>
       <td>{count(counts?.rehomed ?? 0n)}</td>
       <td>{count(counts?.clientPinned ?? 0n)}</td>
+      <td>{count(balanced(counts))}</td>
       <td class={engine}>{queueWords(replica)}</td>
       <td class={engine}>{share(replica.kvUsed, 0)}</td>
       <td class={engine}>
@@ -149,6 +151,11 @@ function Row({ model, replica, waited }: { model: string; replica: RoutingReplic
       </td>
     </tr>
   );
+}
+
+/** Requests that no home drew: affinity off, no conversation told, or a side call. */
+function balanced(counts: RoutingReplica["counts"]): bigint {
+  return counts === undefined ? 0n : counts.off + counts.unkeyed + counts.side;
 }
 
 function queueWords(replica: RoutingReplica): string {
