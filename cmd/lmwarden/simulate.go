@@ -38,6 +38,8 @@ type simulateFlags struct {
 	batched   int
 	threshold int
 	resume    string
+	calibrate string
+	model     string
 	list      bool
 }
 
@@ -81,6 +83,8 @@ func (a *app) simulateCommand() *cobra.Command {
 	fl.IntVar(&f.batched, "max-num-batched-tokens", 2048, "tokens of one step of a replica")
 	fl.IntVar(&f.threshold, "spill-threshold", 0, "requests in flight at which turns leave their home; 0 is a quarter of --max-num-seqs")
 	fl.StringVar(&f.resume, "resume", "", "file that keeps what is done, and from which the series goes on")
+	fl.StringVar(&f.calibrate, "calibrate", "", "URL of an idle vLLM to measure first; the preset's card is fitted to its counters")
+	fl.StringVar(&f.model, "model", "", "name of the model that --calibrate asks for")
 	fl.BoolVar(&f.list, "list", false, "list the loads and policies")
 	return c
 }
@@ -144,6 +148,9 @@ func (a *app) simulate(ctx context.Context, f simulateFlags, changed func(string
 	s, err := f.series(changed)
 	if err != nil {
 		return &codeError{exitUsage, err}
+	}
+	if err := a.calibrated(ctx, f, &s); err != nil {
+		return err
 	}
 	ledger, err := report.OpenLedger(f.resume, s.settings)
 	if err != nil {
