@@ -6,6 +6,7 @@ import { problem } from "./api/errors";
 import { signOut, token, tokenWanted } from "./api/token";
 import { type Wanted, watch } from "./api/watch";
 import { secondsSince, span } from "./lib/format";
+import { Compare } from "./pages/Compare";
 import { Connect } from "./pages/Connect";
 import { Conversations } from "./pages/Conversations";
 import { Events } from "./pages/Events";
@@ -28,6 +29,7 @@ const pages = [
   { path: "/models", name: "Models" },
   { path: "/conversations", name: "Conversations" },
   { path: "/requests", name: "Requests" },
+  { path: "/compare", name: "Compare" },
   { path: "/gpus", name: "GPUs" },
   { path: "/connect", name: "Connect" },
   { path: "/events", name: "Events" },
@@ -103,6 +105,7 @@ function Pages() {
           <Route path="/conversations" component={Conversations} />
           <Route path="/requests" component={Requests} />
           <Route path="/requests/:id" component={RequestPage} />
+          <Route path="/compare" component={Compare} />
           <Route path="/gpus" component={Gpus} />
           <Route path="/connect" component={Connect} />
           <Route path="/events" component={Events} />
