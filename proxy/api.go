@@ -29,6 +29,9 @@ type Model struct {
 	Replicas    []Replica // by index
 	// State says, for a person, why no replica is ready: "starting: loading weights".
 	State string
+	// Halted says that State stays as it is until a person acts: the model is stopped or
+	// none of its engines starts. A client is then not told to try again.
+	Halted bool
 }
 
 // Replica is one upstream engine.

@@ -119,9 +119,10 @@ func (x *exchange) decide() error {
 		if q.Bound {
 			return &holderRestsError{q.Rank, x.identity.PreviousResponse}
 		}
-		none := &noReplicaError{model: x.model.name, state: x.model.state(), rank: -1}
+		none := &noReplicaError{model: x.model.name, rank: -1}
+		none.state, none.halted = x.model.state()
 		if x.model.anyReady() { // so it was the replica that the client named
-			none.rank, none.state = q.Rank, ""
+			none.rank, none.state, none.halted = q.Rank, "", false
 		}
 		return none
 	}

@@ -52,17 +52,32 @@ type unknownModelError struct {
 	names []string // that do exist
 }
 
+// methodError refuses a method at a path that takes others.
+type methodError struct {
+	method, path string
+	allow        string // methods that the path takes: "GET, HEAD"
+}
+
+// Error names the methods that the path takes.
+func (e *methodError) Error() string {
+	return fmt.Sprintf("%s is not for %s; use %s", e.method, clip(e.path, longestName), e.allow)
+}
+
 // longestList is how many names an error lists.
 const longestList = 50
 
 // Error lists the names that exist.
 func (e *unknownModelError) Error() string {
 	switch {
+	case len(e.names) == 0 && e.name == "":
+		return "The request names no model, and none is configured yet. Add one with: lmwarden model add"
 	case len(e.names) == 0:
 		return fmt.Sprintf("The model `%s` does not exist: no model is configured yet. Add one with: lmwarden model add", clip(e.name, longestName))
 	case len(e.names) > longestList:
 		return fmt.Sprintf("The model `%s` does not exist. Among the names that do: %s.",
 			clip(e.name, longestName), strings.Join(e.names[:longestList], ", "))
+	case e.name == "":
+		return fmt.Sprintf("The request names no model, and no default_model is configured. Send \"model\" with one of: %s.", strings.Join(e.names, ", "))
 	default:
 		return fmt.Sprintf("The model `%s` does not exist. Names that do: %s.", clip(e.name, longestName), strings.Join(e.names, ", "))
 	}
@@ -73,6 +88,8 @@ type noReplicaError struct {
 	model string
 	state string // of the model, for a person; may be empty
 	rank  int    // replica that the client named, or -1
+	// halted says that trying again does not help before a person acted.
+	halted bool
 }
 
 // Error says why no replica is ready.
@@ -83,6 +100,9 @@ func (e *noReplicaError) Error() string {
 	}
 	if e.state != "" {
 		s += ": " + strings.TrimRight(e.state, ".")
+	}
+	if e.halted {
+		return s + "."
 	}
 	return s + ". Try again in a few seconds."
 }
@@ -117,6 +137,7 @@ type refusal struct {
 	message    string
 	param      string // field of the request at fault, or empty
 	retryAfter int    // seconds, or 0 for no advice
+	allow      string // methods that the path takes, or empty
 }
 
 // refusalOf says what an error means to a client. Only errors of this package show
@@ -125,6 +146,7 @@ func refusalOf(err error, requestID string) refusal {
 	var (
 		large    *bodyTooLargeError
 		unknown  *unknownModelError
+		method   *methodError
 		none     *noReplicaError
 		response *unknownResponseError
 		rests    *holderRestsError
@@ -138,8 +160,14 @@ func refusalOf(err error, requestID string) refusal {
 		return refusal{status: http.StatusRequestEntityTooLarge, message: sentence(err)}
 	case errors.As(err, &unknown):
 		return refusal{status: http.StatusNotFound, message: err.Error(), param: "model"}
+	case errors.As(err, &method):
+		return refusal{status: http.StatusMethodNotAllowed, message: sentence(err), allow: method.allow}
 	case errors.As(err, &none):
-		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
+		r := refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
+		if none.halted {
+			r.retryAfter = 0
+		}
+		return r
 	case errors.As(err, &response):
 		return refusal{status: http.StatusNotFound, message: err.Error()}
 	case errors.As(err, &rests):

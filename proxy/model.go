@@ -247,14 +247,15 @@ func (m *model) tellCore(now time.Time) {
 	m.core.SetReplicas(now, told)
 }
 
-// state returns the sentence on why no replica is ready, for the client.
-func (m *model) state() string {
+// state says for the client why no replica is ready, and whether that lasts until a
+// person acts.
+func (m *model) state() (why string, halted bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.spec == nil {
-		return ""
+		return "", false
 	}
-	return m.spec.State
+	return m.spec.State, m.spec.Halted
 }
 
 // anyReady says whether any replica takes requests.

@@ -112,8 +112,15 @@ func (x *exchange) answerProbe() error {
 // answerOther answers GET /health, which tells of the proxy itself and of no engine,
 // and refuses the rest.
 func (x *exchange) answerOther() error {
-	if x.r.URL.Path != "/health" || (x.r.Method != http.MethodGet && x.r.Method != http.MethodHead) {
+	path := x.r.URL.Path
+	if allow := wire.Methods(path); path != "/health" && allow != "" {
+		return &methodError{x.r.Method, path, allow}
+	}
+	if path != "/health" {
 		return errUnknownPath
+	}
+	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
+		return &methodError{x.r.Method, path, "GET, HEAD"}
 	}
 	if x.p.isClosed() {
 		return errClosing

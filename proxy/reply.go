@@ -180,6 +180,9 @@ func (x *exchange) refuse(err error) {
 		if what.retryAfter > 0 {
 			h.Set("Retry-After", strconv.Itoa(what.retryAfter))
 		}
+		if what.allow != "" {
+			h.Set("Allow", what.allow)
+		}
 		if what.status == http.StatusUnauthorized {
 			h.Set("Www-Authenticate", "Bearer")
 		}

@@ -15,7 +15,7 @@ func TestRefusals(t *testing.T) {
 		b := newBox(t, 1, answers(1), func(o *Options, s *Snapshot) {
 			o.MaxBodyBytes = 1 << 20
 			s.Keys = map[string]string{"secret": "team"}
-			s.Models = append(s.Models, Model{Name: "cold", State: "starting: loading weights"})
+			s.Models = append(s.Models, Model{Name: "cold", State: "starting: loading weights"}, Model{Name: "halted", State: "it is stopped; start it", Halted: true})
 		})
 		big := `{"model":"m","x":"` + strings.Repeat("y", 2<<20) + `"}`
 		for _, c := range []struct {
@@ -25,7 +25,8 @@ func TestRefusals(t *testing.T) {
 		}{
 			{"no key", "/v1/chat/completions", chat("m", false), "", 401, "API key"},
 			{"wrong key", "/v1/messages", chat("m", false), "guess", 401, "API key"},
-			{"unknown model", "/v1/chat/completions", chat("nope", false), "secret", 404, "Names that do: alias, cold, m, claude-*."},
+			{"unknown model", "/v1/chat/completions", chat("nope", false), "secret", 404, "Names that do: alias, cold, halted, m, claude-*."},
+			{"no model named", "/v1/chat/completions", `{"messages":[]}`, "secret", 404, "names no model"},
 			{"unknown model, Anthropic", "/v1/messages", chat("nope", false), "secret", 404, "`nope`"},
 			{"not JSON", "/v1/chat/completions", "hello", "secret", 400, "not one JSON object"},
 			{"not JSON, Anthropic", "/v1/messages", "hello", "secret", 400, "not one JSON object"},
@@ -33,6 +34,7 @@ func TestRefusals(t *testing.T) {
 			{"too large", "/v1/chat/completions", big, "secret", 413, "1 MiB"},
 			{"too large, Anthropic", "/v1/messages", big, "secret", 413, "1 MiB"},
 			{"not ready", "/v1/messages", chat("cold", false), "secret", 503, "loading weights"},
+			{"stopped", "/v1/messages", chat("halted", false), "secret", 503, "`halted` is ready: it is stopped"},
 			{"no such path", "/v1/nothing", chat("m", false), "secret", 404, "nothing at this path"},
 			{"unknown response", "/v1/responses/resp_1", "", "secret", 404, "resp_1"},
 		} {
@@ -41,8 +43,9 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: got %d %s, want %d and %q", c.name, got.status, got.body, c.status, c.says)
 			}
 			wantErrorShape(t, c.name, c.path, got)
-			if c.status == 503 && got.header.Get("Retry-After") != "5" {
-				t.Errorf("%s: Retry-After is %q, want 5", c.name, got.header.Get("Retry-After"))
+			wait := map[string]string{"not ready": "5"}[c.name]
+			if got.header.Get("Retry-After") != wait || strings.Contains(got.body, "Try again") != (wait != "") {
+				t.Errorf("%s: Retry-After is %q, want %q; %s", c.name, got.header.Get("Retry-After"), wait, got.body)
 			}
 		}
 		if got := b.post("/v1/messages", chat("m", false), "X-Api-Key", "secret"); got.status != 200 {
@@ -80,6 +83,27 @@ func wantErrorShape(t *testing.T, name, path string, got gotReply) {
 	if ct := got.header.Get("Content-Type"); ct != "application/json" {
 		t.Errorf("%s: content type %q", name, ct)
 	}
+}
+
+func TestOtherMethodsAreToldWhichOneIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1))
+		for _, c := range []struct{ method, path, allow string }{
+			{http.MethodGet, "/v1/chat/completions", "POST"},
+			{http.MethodGet, "/v1/responses", "POST"},
+			{http.MethodPost, "/v1/models", "GET, HEAD"},
+			{http.MethodDelete, "/v1/responses/resp_1", "GET"},
+			{http.MethodPost, "/health", "GET, HEAD"},
+		} {
+			r := b.request(context.Background(), c.path, "")
+			r.Method = c.method
+			got := b.do(r)
+			if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") != c.allow || !strings.Contains(got.body, "use "+c.allow) {
+				t.Errorf("%s %s: got %d, Allow %q, %s; want 405 and %q", c.method, c.path, got.status, got.header.Get("Allow"), got.body, c.allow)
+			}
+			wantErrorShape(t, c.path, c.path, got)
+		}
+	})
 }
 
 func TestModelsAreOurs(t *testing.T) {

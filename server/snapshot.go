@@ -31,13 +31,15 @@ func (r *reconciler) snapshot(entries []*entry, statuses []supervisor.Status) *p
 }
 
 func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Model {
+	state, halted := stateText(e.name(), e.runs(), r.problem(e.name()), statuses)
 	m := proxy.Model{
 		Name:        e.name(),
 		Aliases:     e.model.GetSpec().GetAliases(),
 		MaxModelLen: int(e.model.GetSpec().GetMaxModelLen()),
 		Created:     e.model.GetCreated().AsTime(),
 		Routing:     routeSettings(e.model.GetRouting()),
-		State:       stateText(e.runs(), r.problem(e.name()), statuses),
+		State:       state,
+		Halted:      halted,
 	}
 	count := len(r.places.placed[e.name()].groups)
 	ready := false
@@ -91,21 +93,32 @@ func serves(st supervisor.Status) bool {
 	return st.State == supervisor.Ready || st.State == supervisor.Suspect && !st.Silent
 }
 
-// stateText says for a client why no replica of a model answers.
-func stateText(runs bool, problem string, statuses []supervisor.Status) string {
+// stateText says for a client why no replica of a model answers and, where only a person
+// can change that, what to do.
+func stateText(name string, runs bool, problem string, statuses []supervisor.Status) (why string, halted bool) {
 	if !runs {
-		return "stopped; start it to have it served"
+		return fmt.Sprintf("it is stopped; start it on the page or with \"lmwarden model start %s\"", name), true
 	}
 	if problem != "" {
-		return "not placed: " + problem
+		return "it has no cards: " + problem, true
 	}
 	var parts []string
+	failed := 0
 	for _, st := range statuses {
 		part := fmt.Sprintf("replica %d %s", st.ID.Index, st.State)
-		if st.Phase != "" {
+		if st.State == supervisor.Failed {
+			failed++
+			if failed > 1 {
+				continue // the first one's reason is most often that of all
+			}
+			part += ": " + strings.TrimRight(st.Message, ".")
+		} else if st.Phase != "" {
 			part += ": " + st.Phase
 		}
 		parts = append(parts, part)
 	}
-	return or(strings.Join(parts, ", "), "starting")
+	if failed > 0 && failed == len(statuses) {
+		return fmt.Sprintf("%s; \"lmwarden model logs %s\" shows its log", parts[0], name), true
+	}
+	return or(strings.Join(parts, ", "), "starting"), false
 }

@@ -85,6 +85,18 @@ func APIOf(method, path string) API {
 	return APIOther
 }
 
+// Methods returns the methods of HTTP that a path of the API takes, as the header Allow
+// lists them: "GET, HEAD". It is empty for a path that the API does not have.
+func Methods(path string) string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if APIOf(method, path) != APIOther {
+			allowed = append(allowed, method)
+		}
+	}
+	return strings.Join(allowed, ", ")
+}
+
 // ResponseID returns the id in the path of APIResponseGet and APIResponseCancel, or
 // "" for other paths.
 func ResponseID(path string) string {
