@@ -14,6 +14,7 @@ import (
 
 	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
 	"github.com/lmwarden/lmwarden/server/auth"
+	"github.com/lmwarden/lmwarden/server/face"
 )
 
 // services are the names of the API's services, as health checks ask for them.
@@ -35,7 +36,7 @@ func newAPI(c *control, token *auth.Token) *connect.Server {
 	if token != nil {
 		interceptors = append(interceptors, auth.RequireToken(*token))
 	}
-	interceptors = append(interceptors, validate.NewServerInterceptor())
+	interceptors = append(interceptors, validate.NewServerInterceptor(validate.WithValidator(face.Rules{})))
 	api := connect.NewServer(interceptors...)
 	lmwardenv1connect.RegisterModelServiceHandler(api, modelService{c})
 	lmwardenv1connect.RegisterReplicaServiceHandler(api, replicaService{c})

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"buf.build/go/protoyaml"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -48,7 +47,7 @@ func LoadConfig(path string) (*lmwardenv1.Config, error) {
 // fieldRules lets protoyaml place a broken rule on its line.
 type fieldRules struct{}
 
-func (fieldRules) Validate(m proto.Message) error { return protovalidate.Validate(m) }
+func (fieldRules) Validate(m proto.Message) error { return face.Validate(m) }
 
 // parseConfig reads a configuration from YAML; path is only for messages.
 func parseConfig(path string, data []byte) (*lmwardenv1.Config, error) {

@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"maps"
 
-	"buf.build/go/protovalidate"
-
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/server/face"
 	"github.com/lmwarden/lmwarden/supervisor"
 	"github.com/lmwarden/lmwarden/supervisor/vllm"
 )
 
 // checkConfigMessage checks a configuration that did not come from a file.
 func checkConfigMessage(cfg *lmwardenv1.Config) error {
-	if err := protovalidate.Validate(cfg); err != nil {
+	if err := face.Validate(cfg); err != nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
 	}
 	return checkModels(cfg)

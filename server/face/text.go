@@ -179,13 +179,7 @@ func (f Field) check(m proto.Message) error {
 	only := protovalidate.FilterFunc(func(_ protoreflect.Message, d protoreflect.Descriptor) bool {
 		return d.FullName() == f.desc.FullName()
 	})
-	err := protovalidate.Validate(m, protovalidate.WithFilter(only))
-	var invalid *protovalidate.ValidationError
-	if !errors.As(err, &invalid) || len(invalid.Violations) == 0 {
-		return err
-	}
-	v := invalid.Violations[0].Proto
-	return fmt.Errorf("%s: %s", protovalidate.FieldPathString(v.GetField()), v.GetMessage())
+	return Validate(m, protovalidate.WithFilter(only))
 }
 
 func (f Field) format(v protoreflect.Value) string {
