@@ -56,7 +56,7 @@ func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Mo
 	}
 	for _, st := range statuses {
 		replica := &m.Replicas[st.ID.Index]
-		replica.URL = st.URL
+		replica.URL, replica.APIKey = st.URL, st.APIKey
 		replica.Route = r.routeReplica(st, e.model.GetSpec(), ready)
 	}
 	return m

@@ -55,6 +55,7 @@ type Status struct {
 	Restarts    int    // starts after a failure within the present budget
 	NextStart   time.Time
 	GPUs        []string // that it has or waits for, in order; nil when it has stopped
+	APIKey      string   // that its engine asks for, of this life alone; empty for an engine that somebody else runs. Never shown or logged
 	Command     []string
 	LastLine    string
 	LastExit    int // exit code, or 128 plus the signal; -1 when it never ended

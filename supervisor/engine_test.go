@@ -39,6 +39,8 @@ type script struct {
 	deaf       bool   // ignores SIGTERM
 	hang       bool   // never listens
 	blind      bool   // has no metrics
+	open       bool   // asks for no key
+	sayKey     bool   // logs its key
 	mute       bool   // healthy, but answers no request
 	sleeper    bool   // is such a child
 	envFile    string // where to write the environment
@@ -57,6 +59,8 @@ func engine(args []string) int {
 	set.BoolVar(&s.hang, "hang", false, "")
 	set.BoolVar(&s.mute, "mute", false, "")
 	set.BoolVar(&s.blind, "blind", false, "")
+	set.BoolVar(&s.open, "open", false, "")
+	set.BoolVar(&s.sayKey, "say-key", false, "")
 	set.BoolVar(&s.sleeper, "sleeper", false, "")
 	set.StringVar(&s.envFile, "env-file", "", "")
 	set.StringVar(&s.addrInUse, "addr-in-use", "", "")
@@ -83,6 +87,9 @@ func (s script) play(ends <-chan os.Signal) int {
 	}
 	for line := range strings.SplitSeq(s.say, "|") {
 		fmt.Println(line)
+	}
+	if s.sayKey {
+		fmt.Println("my key is", os.Getenv("VLLM_API_KEY"))
 	}
 	if s.addrInUse != "" {
 		if _, err := os.Stat(s.addrInUse); err != nil {
@@ -172,7 +179,14 @@ func (s script) handler() http.Handler {
 		}
 		fmt.Fprint(w, `{"choices":[{"text":"x"}]}`)
 	})
-	return mux
+	key := "Bearer " + os.Getenv("VLLM_API_KEY")
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.open && strings.HasPrefix(r.URL.Path, "/v1") && r.Header.Get("Authorization") != key {
+			http.Error(w, `{"error":"Unauthorized"}`, http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 // fast makes a test's second out of an engine's hour.

@@ -18,7 +18,7 @@ var alwaysPassed = []string{"PATH", "HOME", "LANG", "USER", "TMPDIR"}
 // environment builds the whole environment of an engine. It begins empty, so that
 // nothing of the daemon's own (CUDA_VISIBLE_DEVICES, PYTHONPATH, LD_PRELOAD, its
 // admin token) leaks into engines.
-func environment(passEnv []string, spec Spec, l lease, token string) []string {
+func environment(passEnv []string, spec Spec, l lease, token, key string) []string {
 	env := map[string]string{
 		// A pipe would make Python hold back its lines.
 		"PYTHONUNBUFFERED": "1",
@@ -40,6 +40,9 @@ func environment(passEnv []string, spec Spec, l lease, token string) []string {
 		// kernel shows its environment, and our token with it.
 		"SPT_NOENV": "1",
 		tokenVar:    token,
+		// Nobody else of this host gets past the proxy. Not on the command line, which
+		// everybody can read.
+		"VLLM_API_KEY": key,
 	})
 	list := make([]string, 0, len(env))
 	for name, value := range env {

@@ -1,6 +1,8 @@
 package supervisor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,9 +112,41 @@ func TestLogRotatesAndForgets(t *testing.T) {
 	if len(files) != 2*keptLives {
 		t.Errorf("kept %d files: %v", len(files), files)
 	}
-	lines, _, err := b.open(LogQuery{Tail: 10})
+	lines, err := tailOf(b, 10)
 	if err != nil || len(lines) != 2 || lines[0].Text != "old" || lines[1].Text != "new" || lines[1].Incarnation != keptLives+2 {
 		t.Errorf("read %+v, %v", lines, err)
+	}
+}
+
+// tailOf reads the end of a log.
+func tailOf(b *logbook, most int) (lines []LogLine, err error) {
+	err = b.read(context.Background(), LogQuery{Tail: most}, func(some []LogLine) error {
+		lines = append(lines, some...)
+		return nil
+	})
+	return lines, err
+}
+
+// A reader that stands still over a long log must not hold up the engine's lines, and
+// sees nothing twice.
+func TestReadingALogDoesNotBlockIt(t *testing.T) {
+	b := newLogbook(t.TempDir())
+	if err := b.begin(1); err != nil {
+		t.Fatal(err)
+	}
+	b.add(time.Now(), "before")
+	p, f, err := b.open(LogQuery{Tail: 10, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.unfollow(f)
+	b.add(time.Now(), "after") // deadlocks, were the lock held until the tail is read
+	lines, err := p.lines(10)
+	if err != nil || len(lines) != 1 || lines[0].Text != "before" || (<-f.lines).Text != "after" {
+		t.Errorf("%+v, %v", lines, err)
+	}
+	if err := b.end(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -161,7 +195,7 @@ func TestPumpCutsAndLimits(t *testing.T) {
 	if err := b.end(); err != nil {
 		t.Fatal(err)
 	}
-	lines, _, err := b.open(LogQuery{Tail: 1e6})
+	lines, err := tailOf(b, 1e6)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,6 +258,54 @@ func TestDamagedRunFileIsNotOverwritten(t *testing.T) {
 	}
 	if text, _ := os.ReadFile(file); string(text) != "{" {
 		t.Errorf("the file became %q", text)
+	}
+}
+
+// Nothing runs any more that a file of another boot names, so it holds up nobody.
+func TestDamagedRunFileOfAnotherBootIsMovedAside(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run", "m", "0.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().AddDate(-5, 0, 0)
+	if err := os.Chtimes(file, long, long); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec, err := s.run.next(ReplicaID{"m", 0}); err != nil || rec.Incarnation != 1 {
+		t.Errorf("the next life is %d, %v", rec.Incarnation, err)
+	}
+	if _, err := os.Stat(file + ".damaged"); err != nil {
+		t.Error(err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Asking for logs of replicas that never were must not fill the memory.
+func TestUnknownLogsLeaveNothingBehind(t *testing.T) {
+	s, err := New(Options{DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := s.Logs(t.Context(), ReplicaID{"m", i}, LogQuery{}, nil); !errors.Is(err, ErrNoLog) {
+			t.Fatal(err)
+		}
+	}
+	if len(s.books) != 0 {
+		t.Errorf("%d logbooks are kept", len(s.books))
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 type life struct {
 	record  record
 	command []string // as it is shown, without secrets
+	key     string   // that the engine asks for; empty for one that somebody else runs
 	url     string
 	lease   lease
 	family  *family // nil for an engine that somebody else runs
@@ -83,7 +85,8 @@ func (r *replica) spawn(l *life, path string, spec Spec) error {
 	}
 	args := slices.Concat(r.sup.opts.Command[1:], spec.Args,
 		[]string{"--host", "127.0.0.1", "--port", strconv.Itoa(l.lease.port)})
-	env := environment(r.sup.opts.PassEnv, spec, l.lease, l.record.token())
+	l.key = rand.Text()
+	env := environment(r.sup.opts.PassEnv, spec, l.lease, l.record.token(), l.key)
 	redact := newRedactor(env)
 	cmd := exec.Command(path, args...)
 	cmd.Env = env

@@ -207,12 +207,14 @@ func TestCardsAreNeverShared(t *testing.T) {
 
 func TestRemoteEngineIsOnlyWatched(t *testing.T) {
 	host := newBox(t)
-	host.Apply([]supervisor.Spec{host.spec(first)})
+	open := host.spec(first)
+	open.Args = append(open.Args, "-open")
+	host.Apply([]supervisor.Spec{open})
 	url := host.untilState(first, supervisor.Ready).URL
 	b := newBox(t)
 	b.Apply([]supervisor.Spec{{ID: first, Remote: url}})
 	got := b.until("figures", func(s supervisor.Status) bool { return s.State == supervisor.Ready && s.Engine.Running != nil })
-	if got.PID != 0 || got.URL != url {
+	if got.PID != 0 || got.URL != url || got.APIKey != "" {
 		t.Errorf("status: %+v", got)
 	}
 	host.Apply(nil)
@@ -231,4 +233,72 @@ func TestRestartOfNothing(t *testing.T) {
 	if !errors.Is(err, supervisor.ErrNoLog) {
 		t.Errorf("logs: %v", err)
 	}
+}
+
+// An engine asks for a key of its own, another one in each life, that stands neither on
+// its command line nor in its log.
+func TestEveryLifeHasAKeyOfItsOwn(t *testing.T) {
+	b := newBox(t)
+	file := filepath.Join(t.TempDir(), "env")
+	seen := map[string]bool{}
+	for life := range 2 {
+		if life == 0 {
+			b.Apply([]supervisor.Spec{b.spec(first, "-env-file", file, "-say-key")})
+		} else if err := b.Restart(first); err != nil {
+			t.Fatal(err)
+		}
+		got := b.until("ready", func(s supervisor.Status) bool {
+			return s.State == supervisor.Ready && s.Incarnation == uint64(life+1)
+		})
+		if len(got.APIKey) < 20 || seen[got.APIKey] {
+			t.Errorf("life %d: a key of %d letters, the same as before: %v", life, len(got.APIKey), seen[got.APIKey])
+		}
+		seen[got.APIKey] = true
+		env, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(env), "VLLM_API_KEY="+got.APIKey) {
+			t.Errorf("the engine was not told its key: %v", err)
+		}
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", got.PID))
+		if err != nil || strings.Contains(string(line)+strings.Join(got.Command, " "), got.APIKey) {
+			t.Errorf("the key stands on the command line (%v)", err)
+		}
+		said := false
+		err = b.Logs(t.Context(), first, supervisor.LogQuery{Tail: 100}, func(lines []supervisor.LogLine) error {
+			for _, l := range lines {
+				said = said || strings.Contains(l.Text, "my key is [secret]")
+				if strings.Contains(l.Text, got.APIKey) {
+					t.Error("the key stands in the log")
+				}
+			}
+			return nil
+		})
+		if err != nil || !said {
+			t.Errorf("the engine's own line is missing: %v", err)
+		}
+	}
+	b.Apply(nil)
+	if got := b.untilState(first, supervisor.Stopped); got.APIKey != "" {
+		t.Error("a stopped replica keeps its key")
+	}
+}
+
+// A replica on its way out does not start again, and does not say that it will.
+func TestRestartOfALeavingReplicaIsRefused(t *testing.T) {
+	drains, goOn := make(chan struct{}), make(chan struct{})
+	b := newBox(t, func(o *supervisor.Options) {
+		o.Hooks.BeforeStop = func(context.Context, supervisor.ReplicaID) {
+			close(drains)
+			<-goOn
+		}
+	})
+	b.Apply([]supervisor.Spec{b.spec(first)})
+	b.untilState(first, supervisor.Ready)
+	b.Apply(nil)
+	<-drains
+	err := b.Restart(first)
+	close(goOn)
+	if err == nil || !strings.Contains(err.Error(), "start the model first") {
+		t.Errorf("error: %v", err)
+	}
+	b.untilState(first, supervisor.Stopped)
 }

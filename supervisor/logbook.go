@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -178,12 +179,16 @@ func (f *follower) offer(l LogLine) {
 
 // read answers a query.
 func (b *logbook) read(ctx context.Context, q LogQuery, yield func([]LogLine) error) error {
-	tail, f, err := b.open(q)
+	past, f, err := b.open(q)
 	if err != nil {
 		return err
 	}
 	if f != nil {
 		defer b.unfollow(f)
+	}
+	tail, err := past.lines(q.Tail)
+	if err != nil {
+		return err
 	}
 	for batch := range slices.Chunk(tail, batchLines) {
 		if err := yield(batch); err != nil {
@@ -196,34 +201,79 @@ func (b *logbook) read(ctx context.Context, q LogQuery, yield func([]LogLine) er
 	return f.pass(ctx, yield)
 }
 
-// open reads the tail and begins to follow at the same moment, so that no line is lost
-// or seen twice in between.
-func (b *logbook) open(q LogQuery) ([]LogLine, *follower, error) {
+// past is what a log held at one moment: open files, the older one first, with the
+// bytes of them that count.
+type past struct {
+	life  uint64
+	files []*os.File
+	sizes []int64
+}
+
+// open notes the present end and begins to follow at the same moment, so that no line
+// is lost or seen twice in between. Nothing is read here: the engine's next line waits
+// for the lock.
+func (b *logbook) open(q LogQuery) (past, *follower, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lives := b.livesLocked()
-	life := q.Incarnation
+	p := past{life: q.Incarnation}
 	switch {
-	case life == 0 && len(lives) > 0:
-		life = lives[len(lives)-1]
-	case life != 0 && !slices.Contains(lives, life):
-		return nil, nil, fmt.Errorf("the log of run %d is not kept; those of %v are: %w", life, lives, ErrNoLog)
+	case p.life == 0 && len(lives) > 0:
+		p.life = lives[len(lives)-1]
+	case p.life != 0 && !slices.Contains(lives, p.life):
+		return p, nil, fmt.Errorf("the log of run %d is not kept; those of %v are: %w", p.life, lives, ErrNoLog)
 	}
-	var tail []LogLine
-	if q.Tail > 0 && life != 0 {
-		for _, path := range []string{b.path(life) + ".1", b.path(life)} {
-			var err error
-			if tail, err = readLog(path, life, q.Tail, tail); err != nil {
-				return nil, nil, err
+	if q.Tail > 0 && p.life != 0 {
+		for _, path := range []string{b.path(p.life) + ".1", b.path(p.life)} {
+			if err := p.add(path); err != nil {
+				p.close()
+				return p, nil, err
 			}
 		}
 	}
 	if !q.Follow || (q.Incarnation != 0 && q.Incarnation != b.life) {
-		return tail, nil, nil
+		return p, nil, nil
 	}
 	f := &follower{lines: make(chan LogLine, followerRoom), over: make(chan struct{}), onlyFor: q.Incarnation}
 	b.followers[f] = struct{}{}
-	return tail, f, nil
+	return p, f, nil
+}
+
+// add opens a file, if it is there, and notes its size.
+func (p *past) add(path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("the engine's log cannot be read: %w", err)
+	}
+	p.files = append(p.files, f)
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("the engine's log cannot be read: %w", err)
+	}
+	p.sizes = append(p.sizes, info.Size())
+	return nil
+}
+
+func (p *past) close() {
+	for _, f := range p.files {
+		f.Close()
+	}
+}
+
+// lines reads the last lines, at most so many, and closes the files.
+func (p *past) lines(most int) ([]LogLine, error) {
+	defer p.close()
+	var lines []LogLine
+	for i, f := range p.files {
+		var err error
+		if lines, err = readLog(io.LimitReader(f, p.sizes[i]), p.life, most, lines); err != nil {
+			return nil, err
+		}
+	}
+	return lines, nil
 }
 
 func (b *logbook) unfollow(f *follower) {
@@ -233,16 +283,8 @@ func (b *logbook) unfollow(f *follower) {
 }
 
 // readLog appends the lines of a file and keeps the last most of them.
-func readLog(path string, life uint64, most int, lines []LogLine) ([]LogLine, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return lines, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the engine's log cannot be read: %w", err)
-	}
-	defer f.Close()
-	s := bufio.NewScanner(f)
+func readLog(from io.Reader, life uint64, most int, lines []LogLine) ([]LogLine, error) {
+	s := bufio.NewScanner(from)
 	s.Buffer(nil, 4*maxLine)
 	for s.Scan() {
 		stamp, text, _ := strings.Cut(s.Text(), " ")

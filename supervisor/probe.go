@@ -39,6 +39,7 @@ type answer struct {
 type prober struct {
 	client *http.Client
 	base   string
+	key    string // that the engine asks for, or empty
 	served string // name for the request; asked for when empty
 	timing Timing
 
@@ -206,6 +207,9 @@ func (p *prober) ask(ctx context.Context, path string, limit int64) ([]byte, err
 }
 
 func (p *prober) do(req *http.Request, limit int64) ([]byte, error) {
+	if p.key != "" {
+		req.Header.Set("Authorization", "Bearer "+p.key)
+	}
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return nil, err

@@ -72,8 +72,14 @@ func (r *replica) assign(spec Spec) bool {
 	})
 }
 
+// restart wishes for a new life. It returns false when the replica is on its way out.
 func (r *replica) restart() bool {
-	return r.wishFor(func(w *wish) bool { return !w.gone })
+	leaves := false
+	there := r.wishFor(func(w *wish) bool {
+		leaves = w.gone
+		return !leaves
+	})
+	return there && !leaves
 }
 
 func (r *replica) remove() {
@@ -181,7 +187,7 @@ func (r *replica) live(w wish) ending {
 	}
 	r.update(func(s *Status) {
 		s.PID, s.Port, s.URL, s.Command = l.record.PID, l.lease.port, l.url, l.command
-		s.Incarnation = l.record.Incarnation
+		s.Incarnation, s.APIKey = l.record.Incarnation, l.key
 	})
 	e := r.watch(w, l)
 	why := "It is stopped: requests in flight are given time to finish."

@@ -12,6 +12,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // record is the run file of a replica. It says which life is the present or last one,
@@ -28,8 +31,9 @@ type record struct {
 
 // runDir keeps one record per replica, replica by replica owned by its goroutine.
 type runDir struct {
-	path string
-	boot string
+	path   string
+	boot   string
+	booted time.Time // zero when not known
 }
 
 func openRunDir(path string) (*runDir, error) {
@@ -37,7 +41,13 @@ func openRunDir(path string) (*runDir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this boot of the host cannot be told from others: %w", err)
 	}
-	return &runDir{path: path, boot: boot}, nil
+	d := &runDir{path: path, boot: boot}
+	var up unix.Sysinfo_t
+	if err := unix.Sysinfo(&up); err == nil {
+		// A file that is written while the clock is set right stays on the safe side.
+		d.booted = time.Now().Add(-time.Duration(up.Uptime)*time.Second - time.Minute)
+	}
+	return d, nil
 }
 
 // dirName makes a name of a file out of any model name.
@@ -51,6 +61,12 @@ func dirName(model string) string {
 
 func (d *runDir) file(id ReplicaID) string {
 	return filepath.Join(d.path, dirName(id.Model), fmt.Sprintf("%d.json", id.Index))
+}
+
+// older says whether a file was written before this boot.
+func (d *runDir) older(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.ModTime().Before(d.booted)
 }
 
 // next begins a new life: it counts on and makes a token, and writes both down before
@@ -94,13 +110,24 @@ func writeRecord(path string, rec record) error {
 		return fmt.Errorf("the run file cannot be written: %w", err)
 	}
 	temp := path + ".new"
-	if err := os.WriteFile(temp, append(text, '\n'), 0o600); err != nil {
+	if err := writeSynced(temp, append(text, '\n')); err != nil {
 		return fmt.Errorf("the run file cannot be written: %w", err)
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return fmt.Errorf("the run file cannot be written: %w", err)
 	}
 	return nil
+}
+
+// writeSynced writes a file and waits until the disk has it: renamed before that, a
+// power cut would leave an empty record in the place of a good one.
+func writeSynced(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // endLeftovers ends the engines that an earlier supervisor has left running, all at the
@@ -122,7 +149,13 @@ func (d *runDir) endLeftovers(opts Options) error {
 func (d *runDir) endLeftover(file string, opts Options) error {
 	rec, err := readRecord(file)
 	if err != nil {
-		return err
+		if !d.older(file) {
+			return err
+		}
+		// No process of another boot is left, whatever stood there.
+		aside := file + ".damaged"
+		opts.Logger.Warn().Err(err).Str("moved_to", aside).Msg("a run file of an earlier boot is damaged; it is moved aside and its runs are counted anew")
+		return os.Rename(file, aside)
 	}
 	if rec.Token == "" {
 		return nil

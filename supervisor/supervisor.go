@@ -213,10 +213,14 @@ func (s *Supervisor) forget(r *replica) {
 func (s *Supervisor) bookLocked(id ReplicaID) *logbook {
 	b := s.books[id]
 	if b == nil {
-		b = newLogbook(filepath.Join(s.opts.DataDir, "logs", dirName(id.Model), fmt.Sprint(id.Index)))
+		b = s.newBook(id)
 		s.books[id] = b
 	}
 	return b
+}
+
+func (s *Supervisor) newBook(id ReplicaID) *logbook {
+	return newLogbook(filepath.Join(s.opts.DataDir, "logs", dirName(id.Model), fmt.Sprint(id.Index)))
 }
 
 // LogQuery says which lines of a log are wanted.
@@ -240,7 +244,13 @@ var ErrNoLog = errors.New("there is no such log")
 func (s *Supervisor) Logs(ctx context.Context, id ReplicaID, q LogQuery, yield func([]LogLine) error) error {
 	s.mu.Lock()
 	_, runs := s.replicas[id]
-	b := s.bookLocked(id)
+	b := s.books[id]
+	if b == nil { // kept only when there is a log: anybody may ask for any number
+		b = s.newBook(id)
+		if runs || b.exists() {
+			s.books[id] = b
+		}
+	}
 	s.mu.Unlock()
 	if !runs && !b.exists() {
 		return fmt.Errorf("model %s replica %d has never run here: %w", id.Model, id.Index, ErrNoLog)

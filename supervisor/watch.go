@@ -19,7 +19,7 @@ func (r *replica) watch(w wish, l *life) ending {
 	var probing sync.WaitGroup
 	defer probing.Wait()
 	defer stop()
-	p := &prober{client: r.sup.client, base: strings.TrimSuffix(l.url, "/"), served: w.spec.ServedModel, timing: r.sup.opts.Timing}
+	p := &prober{client: r.sup.client, base: strings.TrimSuffix(l.url, "/"), key: l.key, served: w.spec.ServedModel, timing: r.sup.opts.Timing}
 	probing.Go(func() { p.loop(ctx, answers) })
 
 	look := time.NewTicker(r.sup.opts.Timing.Probe)

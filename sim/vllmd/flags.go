@@ -2,6 +2,7 @@ package vllmd
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,6 +174,10 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 		eager:         r.on("enforce-eager", false),
 		loadFormat:    r.text("load-format", "auto"),
 		duplicates:    v.twice,
+	}
+	// As in the real one, keys of the command line replace that of the environment.
+	if key := os.Getenv("VLLM_API_KEY"); len(o.apiKeys) == 0 && key != "" {
+		o.apiKeys = []string{key}
 	}
 	if paths := r.text("disable-access-log-for-endpoints", ""); paths != "" {
 		o.quietPaths = strings.Split(paths, ",")

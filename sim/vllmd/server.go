@@ -107,11 +107,16 @@ func (s *server) newHandler() http.Handler {
 
 // authorized checks the key of the paths that need one.
 func (s *server) authorized(r *http.Request) bool {
-	if len(s.opt.apiKeys) == 0 || r.Method == http.MethodOptions || !strings.HasPrefix(r.URL.Path, "/v1") {
+	if len(s.opt.apiKeys) == 0 || r.Method == http.MethodOptions || !guarded(r.URL.Path) {
 		return true
 	}
 	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return ok && slices.Contains(s.opt.apiKeys, key)
+}
+
+// guarded says whether a path asks for a key; all others are open, even /metrics.
+func guarded(path string) bool {
+	return slices.ContainsFunc([]string{"/v1", "/v2", "/inference"}, func(start string) bool { return strings.HasPrefix(path, start) })
 }
 
 // access writes uvicorn's line for a request.

@@ -136,6 +136,23 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// A key may come from the environment; keys of the command line replace it.
+func TestKeyOfTheEnvironment(t *testing.T) {
+	t.Setenv("VLLM_API_KEY", "of the environment")
+	for flag, wants := range map[string]string{"": "of the environment", "one": "one"} {
+		var args []string
+		if flag != "" {
+			args = []string{"--api-key", flag}
+		}
+		_, url := testServer(t, args...)
+		for key, status := range map[string]int{wants: 200, "two": 401} {
+			if res, _ := send(t, http.MethodGet, url+"/v1/models", "", "Authorization", "Bearer "+key); res.StatusCode != status {
+				t.Errorf("with --api-key %q, %q gave %d, want %d", flag, key, res.StatusCode, status)
+			}
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	_, url := testServer(t, "--api-key", "one", "two")
 	for _, c := range []struct {
@@ -147,6 +164,9 @@ func TestKeys(t *testing.T) {
 		{"/v1/models", "Bearer two", 200},
 		{"/health", "", 200},
 		{"/metrics", "", 200},
+		{"/tokenize", "", 405},
+		{"/v2/embed", "", 401},
+		{"/inference/v1/generate", "", 401},
 	} {
 		res, body := send(t, http.MethodGet, url+c.path, "", "Authorization", c.header)
 		if res.StatusCode != c.status {
