@@ -58,8 +58,13 @@ test-nix: ## Nix: parse every file, evaluate the module and its refusals
 	nix/check.sh
 
 .PHONY: test-vllm
-test-vllm: build ## a real vLLM on the CPU with real clients (6 GB into the user's cache folder, once)
+test-vllm: build ## a real vLLM on the CPU, and real clients (7 GB into the user's cache folder, once)
 	tests/vllm/run.sh $(BIN)
+	tests/clients/run.sh $(BIN)
+
+.PHONY: test-clients
+test-clients: build ## real clients, whole, with scripted engines (1.1 GB into the user's cache folder, once)
+	tests/clients/run.sh $(BIN)
 
 .PHONY: gpu-check
 gpu-check: build ## on a machine with an NVIDIA card: what the cards report

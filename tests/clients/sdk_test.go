@@ -1,0 +1,157 @@
+//go:build clients
+
+package clients
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/tests/harness"
+)
+
+// sdkScript is what the engines answer to the programs under sdk.
+func sdkScript(q *question) reply {
+	fault := `{"error":{"message":"The engine does not like it.","type":"BadRequestError","param":null,"code":400}}`
+	if strings.HasPrefix(q.path, "/v1/messages") {
+		fault = `{"type":"error","error":{"type":"invalid_request_error","message":"The engine does not like it."}}`
+	}
+	switch {
+	case q.has("WEATHER"):
+		return reply{text: "Let me see.", tool: "weather", args: object{"city": "Zürich"}}
+	case q.has("it is sunny"):
+		return reply{text: "Sunny in Zürich ☀."}
+	case q.has("BAD"):
+		return reply{status: http.StatusBadRequest, fault: fault}
+	case q.has("SILENT"):
+		return reply{stall: stallAtOnce}
+	case q.has("HALF"):
+		return reply{text: "Half", stall: stallInStream}
+	}
+	return reply{text: "Hello ☀."}
+}
+
+func TestSDKs(t *testing.T) {
+	b := newBox(t)
+	b.play(sdkScript)
+	common := object{
+		"call":  object{"name": "weather", "arguments": object{"city": "Zürich"}},
+		"text":  "Sunny in Zürich ☀.",
+		"usage": []any{float64(promptTokens), float64(cachedTokens), float64(completionTokens)},
+		"whole": "Hello ☀.", "fault": []any{400.0, "The engine does not like it."}, "late": true, "half": "Half",
+	}
+	openai := object{"unasked": 0.0, "response": "Hello ☀.", "streamed": "completed"}
+	anthropic := object{"counted": float64(promptTokens)}
+	// The turns of the conversation with a tool, then those that name theirs.
+	openaiTurns := []string{"placed tool", "sticky tool", "placed named", "sticky named", "sticky named", "sticky named", "sticky named", "sticky named"}
+	anthropicTurns := []string{"placed tool", "sticky tool", "placed named", "sticky named", "sticky named"}
+	weather := map[string]string{}
+	python := filepath.Join(b.clients, "python/bin/python")
+	for _, sdk := range []struct {
+		program, file string
+		more          object
+		turns         []string
+	}{
+		{"node", "openai.mjs", openai, openaiTurns},
+		{"node", "anthropic.mjs", anthropic, anthropicTurns},
+		{python, "openai_sdk.py", openai, openaiTurns},
+		{python, "anthropic_sdk.py", anthropic, anthropicTurns},
+	} {
+		t.Run(sdk.file, func(t *testing.T) {
+			file, err := filepath.Abs(filepath.Join("sdk", sdk.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The weather of all four begins with the same words and without an id: they are
+			// four conversations all the same.
+			out := b.program(t, newPlace(t), nil, sdk.program, file, b.tap.URL, "gpt-of-"+sdk.file, "conversation-of-"+sdk.file)
+			want := object{}
+			for _, part := range []object{common, sdk.more} {
+				for k, v := range part {
+					want[k] = v
+				}
+			}
+			var got object
+			if err := json.Unmarshal([]byte(out), &got); err != nil {
+				t.Fatalf("%s printed %q: %v", sdk.file, out, err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s saw something else (-want +got):\n%s", sdk.file, d)
+			}
+			turns := b.turns(t)
+			first := expect(t, cast{"tool": "chain", "named": "x-session-id"}, answered(turns), sdk.turns...)
+			if other := weather[first["tool"].GetConversation()]; other != "" {
+				t.Errorf("the conversations of %s and %s are told as one", other, sdk.file)
+			}
+			weather[first["tool"].GetConversation()] = sdk.file
+			b.left(t, sdk.file)
+		})
+	}
+}
+
+// answered leaves out what no engine answered, because the client did not wait for it.
+func answered(all []exchange) []exchange {
+	var out []exchange
+	for _, x := range all {
+		if x.engine != nil {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// left checks what became of the requests whose client did not wait: the engines know,
+// the history says so, and nothing is in flight any more.
+func (b *box) left(t *testing.T, client string) {
+	t.Helper()
+	var retries []string
+	for _, kept := range b.forget() {
+		silent := strings.Contains(string(kept.body), "SILENT")
+		if !silent && !strings.Contains(string(kept.body), "HALF") {
+			continue
+		}
+		if silent {
+			retries = append(retries, kept.header.Get("X-Stainless-Retry-Count"))
+		}
+		select {
+		case <-kept.aborted:
+		case <-time.After(5 * time.Second):
+			t.Errorf("%s left, but its request to %s still runs in the engine", client, kept.uri)
+		}
+	}
+	if d := cmp.Diff([]string{"0", "1"}, retries); d != "" {
+		t.Errorf("the retries of %s reached the engines otherwise (-want +got):\n%s", client, d)
+	}
+	harness.Within(t, 5*time.Second, func() error {
+		answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
+		if err != nil {
+			return err
+		}
+		for i, r := range answer.GetCard().GetReplicas() {
+			if r.GetInFlight() != 0 {
+				return fmt.Errorf("replica %d still has %d requests in flight", i, r.GetInFlight())
+			}
+		}
+		history, err := b.Stats.ListRequests(t.Context(), &lmwardenv1.ListRequestsRequest{Model: model, PageSize: 1000})
+		if err != nil {
+			return err
+		}
+		gone := 0
+		for _, r := range history.GetRequests() {
+			if r.GetRequestedModel() == "gpt-of-"+client && r.GetStatus() == 499 {
+				gone++
+			}
+		}
+		if gone != 3 {
+			return fmt.Errorf("the history has %d requests of %s that it left, want 3", gone, client)
+		}
+		return nil
+	})
+}
