@@ -17,6 +17,9 @@ type Snapshot struct {
 	// Keys accepted from clients, each with the stable name of its tenant. Empty
 	// means that no key is asked for.
 	Keys map[string]string
+	// TenantLimits bounds what the keys of a tenant take together, by the name of the
+	// tenant. Tenants that it lacks have no limits.
+	TenantLimits map[string]Limits
 }
 
 // Model is one model as the hot path sees it.
@@ -26,12 +29,31 @@ type Model struct {
 	MaxModelLen int      // tokens; 0 when not known
 	Created     time.Time
 	Routing     route.Settings
+	Limits      Limits
 	Replicas    []Replica // by index
 	// State says, for a person, why no replica is ready: "starting: loading weights".
 	State string
 	// Halted says that State stays as it is until a person acts: the model is stopped or
 	// none of its engines starts. A client is then not told to try again.
 	Halted bool
+}
+
+// Limits bound what a tenant or a model takes; what is over them is answered 429 with
+// Retry-After. The zero value of each field is no limit. All change live.
+type Limits struct {
+	// Concurrent is how many requests may be open at once, with those that wait at the
+	// door.
+	Concurrent int
+	// RequestsPerMinute is how many requests may come in a minute; as many may come at
+	// once after a minute without any.
+	RequestsPerMinute int
+	// TokensPerMinute is how many tokens engines may compute in a minute: of a prompt what
+	// was not cached, and the answer. They are counted when an answer ends, as the engine
+	// reports them; then nothing is let in until the minutes have paid for them.
+	TokensPerMinute int
+	// MaxTokens is the longest answer, in tokens. A request that asks for more, or states
+	// no bound of its own, is sent to the engine with this one.
+	MaxTokens int
 }
 
 // Replica is one upstream engine.

@@ -145,6 +145,7 @@ type refusal struct {
 func refusalOf(err error, requestID string) refusal {
 	var (
 		large    *bodyTooLargeError
+		limit    *limitError
 		unknown  *unknownModelError
 		method   *methodError
 		none     *noReplicaError
@@ -158,6 +159,8 @@ func refusalOf(err error, requestID string) refusal {
 		return refusal{status: statusClientGone, message: errClientGone.Error()}
 	case errors.As(err, &large):
 		return refusal{status: http.StatusRequestEntityTooLarge, message: sentence(err)}
+	case errors.As(err, &limit):
+		return refusal{status: http.StatusTooManyRequests, message: err.Error(), retryAfter: limit.seconds()}
 	case errors.As(err, &unknown):
 		return refusal{status: http.StatusNotFound, message: err.Error(), param: "model"}
 	case errors.As(err, &method):

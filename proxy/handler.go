@@ -24,8 +24,9 @@ type exchange struct {
 	// What the client asks for.
 	api       wire.API
 	tenant    string
-	body      []byte // until the answer begins
-	buffered  int64  // bytes taken from the budget of all bodies
+	limiters  []*limiter // that count it
+	body      []byte     // until the answer begins
+	buffered  int64      // bytes taken from the budget of all bodies
 	scan      wire.Scan
 	requested string // name of the model, as the client wrote it
 	streaming bool   // it asked for a stream
@@ -85,10 +86,16 @@ func (x *exchange) carry() error {
 	if err := x.authorize(); err != nil {
 		return err
 	}
+	if err := x.limit(x.table.limiters[x.tenant]); err != nil {
+		return err
+	}
 	if err := x.readBody(); err != nil {
 		return err
 	}
 	if err := x.resolve(); err != nil {
+		return err
+	}
+	if err := x.limit(x.model.limiter); err != nil {
 		return err
 	}
 	x.identify()
@@ -138,6 +145,7 @@ func (x *exchange) end() {
 	x.attempt.end()
 	x.cancel(nil)
 	x.dropBody()
+	x.endLimits(now)
 	if x.gone {
 		x.status = statusClientGone
 	} else if x.status == 0 {

@@ -12,6 +12,7 @@ import (
 type model struct {
 	name    string
 	metrics *modelMetrics
+	limiter *limiter
 	kick    func() // wakes the clock of the proxy: someone has begun to wait
 
 	mu       sync.Mutex // guards what follows; never held across I/O

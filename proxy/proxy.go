@@ -46,7 +46,7 @@ func New(o Options) *Proxy {
 	}
 	p.bodies.limit = p.options.MaxBufferedBytes
 	p.metrics = newMetrics(p.options.Registerer, p.options.Recorder)
-	p.table.Store(newTable(&Snapshot{}, nil))
+	p.table.Store(newTable(&Snapshot{}, nil, nil))
 	p.stopped.Go(p.clock)
 	return p
 }
@@ -81,7 +81,7 @@ func (p *Proxy) Apply(s *Snapshot) {
 		named[spec.Name] = m
 		m.apply(now, spec, p.newReplica)
 	}
-	p.table.Store(newTable(s, named))
+	p.table.Store(newTable(s, named, p.limitersOf(s)))
 	for name, m := range p.models {
 		if named[name] == nil && m.retire(now) {
 			delete(p.models, name)
@@ -90,11 +90,34 @@ func (p *Proxy) Apply(s *Snapshot) {
 	}
 }
 
+// limitersOf returns the limiters of the tenants of a snapshot: those that were there
+// before, with what they have counted, and new ones. The caller holds mu.
+func (p *Proxy) limitersOf(s *Snapshot) map[string]*limiter {
+	before := p.table.Load().limiters
+	limiters := make(map[string]*limiter, len(s.TenantLimits))
+	for tenant, limits := range s.TenantLimits {
+		if limits == (Limits{}) {
+			continue
+		}
+		l := before[tenant]
+		if l == nil {
+			l = &limiter{whose: "key of " + tenant}
+			if tenant == "" { // no key is asked for
+				l.whose = "service"
+			}
+		}
+		l.set(limits)
+		limiters[tenant] = l
+	}
+	return limiters
+}
+
 // newModel returns the router of a model that was not known before.
 func (p *Proxy) newModel(spec *Model) *model {
 	return &model{
 		name:    spec.Name,
 		metrics: p.metrics.model(spec.Name),
+		limiter: &limiter{whose: "model " + spec.Name},
 		kick:    p.kick,
 		core:    route.New(spec.Routing, p.options.Seed),
 		known:   make(map[ReplicaID]*replica),

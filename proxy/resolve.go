@@ -54,7 +54,7 @@ func (x *exchange) upstreamBody() ([]byte, error) {
 	if x.scan.Body() == nil {
 		return x.body, nil // it names no model
 	}
-	body, added := wire.Rewrite(x.api, &x.scan, wire.Edit{Model: served, IncludeUsage: true})
+	body, added := wire.Rewrite(x.api, &x.scan, wire.Edit{Model: served, IncludeUsage: true, MaxTokens: x.maxTokens()})
 	x.dropped = added
 	return body, nil
 }

@@ -16,6 +16,7 @@ type table struct {
 	fallback *model            // serves unknown names; nil refuses them
 	names    []string          // what a client may ask for, sorted, with wildcards last
 	tenants  map[[sha256.Size]byte]string
+	limiters map[string]*limiter // by tenant; without those that have no limits
 }
 
 // wildcard is an alias that ends in *.
@@ -26,12 +27,13 @@ type wildcard struct {
 
 // newTable prepares a snapshot. When two models claim a name, a name beats an alias
 // and the earlier alias beats the later one.
-func newTable(s *Snapshot, named map[string]*model) *table {
+func newTable(s *Snapshot, named map[string]*model, limiters map[string]*limiter) *table {
 	t := &table{
 		snapshot: s,
 		named:    named,
 		exact:    make(map[string]*model, len(named)),
 		fallback: named[s.DefaultModel],
+		limiters: limiters,
 		tenants:  make(map[[sha256.Size]byte]string, len(s.Keys)),
 	}
 	for name, m := range named {
@@ -92,6 +94,7 @@ func (m *model) apply(now time.Time, spec *Model, add func(*model, ReplicaID, in
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.spec = spec
+	m.limiter.set(spec.Limits)
 	for _, r := range m.known {
 		r.index = -1
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strconv"
 )
 
 // edit replaces one part of a text. An empty part inserts.
@@ -30,11 +31,15 @@ type Edit struct {
 	Model string
 	// IncludeUsage asks the engine for usage at the end of a stream.
 	IncludeUsage bool
+	// MaxTokens bounds the answer, in tokens: a request that asks for more, or for as many
+	// as there are, asks for this many instead. 0 leaves it.
+	MaxTokens int
 }
 
 // Rewrite returns the body with the edits made and nothing else changed: the value
 // of every top-level model member, and stream_options.include_usage where the
-// request streams and does not say itself whether it wants usage. usageAdded is
+// request streams and does not say itself whether it wants usage, and the bound of the
+// answer where it is over the limit. usageAdded is
 // true when it does not; the stream's usage chunk must then be dropped
 // ([StreamOptions]). Without a change it returns the scanned body itself.
 func Rewrite(api API, s *Scan, e Edit) (body []byte, usageAdded bool) {
@@ -46,6 +51,9 @@ func Rewrite(api API, s *Scan, e Edit) (body []byte, usageAdded bool) {
 		if u, ok := includeUsage(s); ok {
 			edits, usageAdded = append(edits, u), true
 		}
+	}
+	if e.MaxTokens > 0 {
+		edits = append(edits, capTokens(api, s, e.MaxTokens)...)
 	}
 	if len(edits) == 0 {
 		return s.body, false
@@ -79,6 +87,51 @@ func requestModel(s *Scan, name []byte) []edit {
 		}
 	}
 	return edits
+}
+
+// tokenFields are the members that bound an answer, by surface, and the one that is put
+// in when there is none. Completions end early by themselves without a bound, and
+// messages are refused.
+func tokenFields(api API) (fields []Field, added string) {
+	switch api {
+	case APIChat:
+		return []Field{FieldMaxTokens, FieldMaxCompletionTokens}, "max_completion_tokens"
+	case APIResponses:
+		return []Field{FieldMaxOutputTokens}, "max_output_tokens"
+	case APICompletions, APIMessages:
+		return []Field{FieldMaxTokens}, ""
+	}
+	return nil, ""
+}
+
+// capTokens returns the edits that bound an answer to limit tokens.
+func capTokens(api API, s *Scan, limit int) []edit {
+	fields, added := tokenFields(api)
+	text := strconv.AppendInt(nil, int64(limit), 10)
+	var edits []edit
+	stated := false
+	for _, f := range fields {
+		raw := s.Raw(f)
+		if raw == nil || string(raw) == "null" {
+			continue
+		}
+		stated = true
+		if n, err := strconv.ParseFloat(string(raw), 64); err == nil && n > float64(limit) {
+			edits = append(edits, edit{s.spans[f], text})
+		}
+	}
+	if stated || added == "" || s.body == nil {
+		return edits
+	}
+	if f := fields[len(fields)-1]; s.Raw(f) != nil { // null
+		return append(edits, edit{s.spans[f], text})
+	}
+	at := skipSpace(s.body, 0) + 1
+	member := append(append(quote(added), ':'), text...)
+	if s.body[skipSpace(s.body, at)] != '}' {
+		member = append(member, ',')
+	}
+	return append(edits, edit{Span{at, at}, member})
 }
 
 // includeUsage returns the edit that asks for usage; false when the request says

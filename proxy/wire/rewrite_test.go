@@ -135,3 +135,34 @@ func TestReadUsageOfWholeAnswers(t *testing.T) {
 		t.Errorf("ReadResponseID = %q", got)
 	}
 }
+
+func TestMaxTokens(t *testing.T) {
+	for _, c := range []struct {
+		api        API
+		body, want string
+	}{
+		{APIChat, `{"max_tokens":500}`, `{"max_tokens":100}`},
+		{APIChat, `{"max_tokens":100}`, `{"max_tokens":100}`},
+		{APIChat, `{"max_tokens": 1e3, "max_completion_tokens":200}`, `{"max_tokens": 100, "max_completion_tokens":100}`},
+		{APIChat, `{"max_tokens":null}`, `{"max_completion_tokens":100,"max_tokens":null}`},
+		{APIChat, `{"max_completion_tokens":null}`, `{"max_completion_tokens":100}`},
+		{APIChat, `{}`, `{"max_completion_tokens":100}`},
+		{APIChat, ` { "n":1}`, ` {"max_completion_tokens":100, "n":1}`},
+		{APIChat, `{"max_tokens":"many"}`, `{"max_tokens":"many"}`},
+		{APIResponses, `{"input":"x"}`, `{"max_output_tokens":100,"input":"x"}`},
+		{APIResponses, `{"max_output_tokens":101}`, `{"max_output_tokens":100}`},
+		{APIMessages, `{"max_tokens":32000}`, `{"max_tokens":100}`},
+		{APIMessages, `{}`, `{}`},
+		{APICompletions, `{"prompt":"x"}`, `{"prompt":"x"}`},
+		{APIEmbeddings, `{"max_tokens":500}`, `{"max_tokens":500}`},
+	} {
+		var s Scan
+		if err := s.Scan([]byte(c.body)); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := Rewrite(c.api, &s, Edit{MaxTokens: 100})
+		if string(got) != c.want || !json.Valid(got) {
+			t.Errorf("%v %s: got %s, want %s", c.api, c.body, got, c.want)
+		}
+	}
+}

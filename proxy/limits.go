@@ -1,0 +1,156 @@
+package proxy
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// limiter counts what a tenant or a model takes against its limits. It is carried over
+// from snapshot to snapshot. It is safe for concurrent use.
+type limiter struct {
+	whose string // for the client: "key of team", "model qwen3-4b", "service"
+
+	mu       sync.Mutex // guards what follows
+	limits   Limits
+	open     int
+	requests bucket
+	tokens   bucket
+}
+
+// bucket holds what may still be taken. It is full at first, holds what a minute allows,
+// and refills evenly. Tokens are known only after an answer, so that the level may fall
+// below zero; nothing more is let in then until it has risen again.
+type bucket struct {
+	level float64
+	at    time.Time // when level was true; zero for a bucket that was never used
+}
+
+// refill lets time pass for a bucket of perMinute.
+func (b *bucket) refill(now time.Time, perMinute int) {
+	full := float64(perMinute)
+	if b.at.IsZero() {
+		b.level = full
+	} else if passed := now.Sub(b.at); passed > 0 {
+		b.level += full * passed.Minutes()
+	}
+	b.level, b.at = min(b.level, full), now
+}
+
+// wait returns the time until the level is at least need.
+func (b *bucket) wait(need float64, perMinute int) time.Duration {
+	if b.level >= need {
+		return 0
+	}
+	return time.Duration((need - b.level) / float64(perMinute) * float64(time.Minute))
+}
+
+// set changes the limits, live. What is no longer limited is forgotten.
+func (l *limiter) set(limits Limits) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limits = limits
+	if limits.RequestsPerMinute <= 0 {
+		l.requests = bucket{}
+	}
+	if limits.TokensPerMinute <= 0 {
+		l.tokens = bucket{}
+	}
+}
+
+// take lets a request in, to be ended with end. The error is a *limitError, and nothing
+// is taken then.
+func (l *limiter) take(now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.limits.Concurrent; n > 0 && l.open >= n {
+		return &limitError{whose: l.whose, what: fmt.Sprintf("%d requests at once", n), after: time.Second}
+	}
+	if n := l.limits.TokensPerMinute; n > 0 {
+		l.tokens.refill(now, n)
+		if w := l.tokens.wait(min(1, float64(n)), n); w > 0 {
+			return &limitError{whose: l.whose, what: fmt.Sprintf("%d tokens a minute", n), after: w}
+		}
+	}
+	if n := l.limits.RequestsPerMinute; n > 0 {
+		l.requests.refill(now, n)
+		if w := l.requests.wait(1, n); w > 0 {
+			return &limitError{whose: l.whose, what: fmt.Sprintf("%d requests a minute", n), after: w}
+		}
+		l.requests.level--
+	}
+	l.open++
+	return nil
+}
+
+// end counts a request that was let in and is over, with the tokens that were computed
+// for it.
+func (l *limiter) end(now time.Time, tokens int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+	if n := l.limits.TokensPerMinute; n > 0 {
+		l.tokens.refill(now, n)
+		l.tokens.level -= float64(tokens)
+	}
+}
+
+// maxTokens returns the longest answer that may be asked for; 0 means any.
+func (l *limiter) maxTokens() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.limits.MaxTokens, 0)
+}
+
+// longestRetryAfter is the most seconds that a client is told to wait: SDKs that are told
+// more than a minute do not wait at all.
+const longestRetryAfter = 60
+
+// limitError refuses a request over a limit.
+type limitError struct {
+	whose, what string
+	after       time.Duration // until it may be tried again
+}
+
+// seconds returns when to try again, in whole seconds from 1 to longestRetryAfter.
+func (e *limitError) seconds() int {
+	return min(max(int(math.Ceil(e.after.Seconds())), 1), longestRetryAfter)
+}
+
+// Error names the limit.
+func (e *limitError) Error() string {
+	return fmt.Sprintf("The %s is limited to %s. Try again in %d s.", e.whose, e.what, e.seconds())
+}
+
+// limit counts the request against the limits of its key or its model; nil has none.
+func (x *exchange) limit(l *limiter) error {
+	if l == nil {
+		return nil
+	}
+	if err := l.take(time.Now()); err != nil {
+		return err
+	}
+	x.limiters = append(x.limiters, l)
+	return nil
+}
+
+// endLimits gives back what limit took, and counts the tokens that were computed: the
+// prompt without what was cached, and the answer.
+func (x *exchange) endLimits(now time.Time) {
+	tokens := max(x.usage.Prompt, 0) - max(x.usage.Cached, 0) + max(x.usage.Completion, 0)
+	for _, l := range x.limiters {
+		l.end(now, max(tokens, 0))
+	}
+}
+
+// maxTokens returns the longest answer that the request may ask for; 0 means any.
+func (x *exchange) maxTokens() int {
+	least := 0
+	for _, l := range x.limiters {
+		if n := l.maxTokens(); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}

@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// limited returns a box whose key "secret" is of tenant "team", with limits on that
+// tenant or on the model.
+func limited(t *testing.T, perKey bool, l Limits, script http.HandlerFunc) *box {
+	t.Helper()
+	return newBox(t, 1, script, func(_ *Options, s *Snapshot) {
+		s.Keys = map[string]string{"secret": "team", "other": "another-team"}
+		if perKey {
+			s.TenantLimits = map[string]Limits{"team": l}
+		} else {
+			s.Models[0].Limits = l
+		}
+	})
+}
+
+// ask sends a request of a tenant.
+func (b *box) ask(path, key string) gotReply {
+	return b.post(path, chat("m", false), "Authorization", "Bearer "+key)
+}
+
+// wantLimited checks a refusal for its status, its advice and its text.
+func wantLimited(t *testing.T, got gotReply, after, text string) {
+	t.Helper()
+	if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != after || !strings.Contains(got.body, text) {
+		t.Errorf("got %d, Retry-After %q, %s; want 429, %q, %q", got.status, got.header.Get("Retry-After"), got.body, after, text)
+	}
+}
+
+func TestConcurrentLimit(t *testing.T) {
+	for _, perKey := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			b := limited(t, perKey, Limits{Concurrent: 2}, silentUntilGone)
+			ctx, leave := context.WithCancel(context.Background())
+			for range 2 {
+				go b.do(b.request(ctx, "/v1/chat/completions", chat("m", false), "Authorization", "Bearer secret"))
+			}
+			synctest.Wait()
+			wantLimited(t, b.ask("/v1/chat/completions", "secret"), "1", `"type":"RateLimitError"`)
+			wantLimited(t, b.ask("/v1/messages", "secret"), "1", `"type":"rate_limit_error"`)
+			b.engines[0].does(answers(1))
+			if got := b.ask("/v1/chat/completions", "other"); (got.status == 200) != perKey {
+				t.Errorf("per key %t: another key got %d", perKey, got.status)
+			}
+			leave()
+			synctest.Wait()
+			if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+				t.Errorf("got %d %s when the others have left", got.status, got.body)
+			}
+			b.wantIdle()
+		})
+	}
+}
+
+func TestRequestsPerMinute(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, true, Limits{RequestsPerMinute: 4}, answers(1))
+		for i := range 4 {
+			if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+				t.Fatalf("request %d: got %d %s", i, got.status, got.body)
+			}
+		}
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "15", "The key of team is limited to 4 requests a minute")
+		<-time.After(14 * time.Second)
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "1", "Try again in 1 s")
+		<-time.After(time.Second)
+		if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+			t.Errorf("got %d %s after the time it was told", got.status, got.body)
+		}
+	})
+}
+
+// answers reports 20 tokens of prompt with 16 of them cached, and 5 of answer: 9 are
+// computed.
+func TestTokensPerMinute(t *testing.T) {
+	for _, perKey := range []bool{true, false} {
+		bubble(t, func(t *testing.T) {
+			b := limited(t, perKey, Limits{TokensPerMinute: 12}, answers(1))
+			for i := range 2 {
+				if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+					t.Fatalf("request %d: got %d %s", i, got.status, got.body)
+				}
+				synctest.Wait()
+			}
+			// 6 tokens too many were computed; 7 must come back, at 12 a minute.
+			wantLimited(t, b.ask("/v1/chat/completions", "secret"), "35", "12 tokens a minute")
+			<-time.After(35 * time.Second)
+			if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+				t.Errorf("got %d %s after the time it was told", got.status, got.body)
+			}
+		})
+	}
+}
+
+// No client is told to wait for longer than SDKs do.
+func TestRetryAfterIsBounded(t *testing.T) {
+	for after, want := range map[time.Duration]int{0: 1, 1: 1, time.Second: 1, 1001 * time.Millisecond: 2, time.Hour: longestRetryAfter} {
+		if got := (&limitError{after: after}).seconds(); got != want {
+			t.Errorf("%v: got %d s, want %d", after, got, want)
+		}
+	}
+}
+
+// Limits change live, and what was counted stays.
+func TestLimitsChangeLive(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, false, Limits{RequestsPerMinute: 1}, answers(1))
+		b.ask("/v1/chat/completions", "secret")
+		b.change(func(m *Model) { m.MaxModelLen++ })
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "60", "model m")
+		b.change(func(m *Model) { m.Limits = Limits{} })
+		for range 5 {
+			if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+				t.Errorf("got %d %s without limits", got.status, got.body)
+			}
+		}
+	})
+}
+
+// The smaller of the two bounds reaches the engine, and only where the client asks for
+// more.
+func TestMaxTokensIsCapped(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1), func(_ *Options, s *Snapshot) {
+			s.TenantLimits = map[string]Limits{"": {MaxTokens: 100}}
+			s.Models[0].Limits.MaxTokens = 200
+		})
+		for asked, want := range map[string]string{
+			`"max_tokens":5000`: `"max_tokens":100`,
+			`"max_tokens":50`:   `"max_tokens":50`,
+			`"x":1`:             `"max_completion_tokens":100`,
+		} {
+			b.post("/v1/chat/completions", fmt.Sprintf(`{"model":"m",%s,"messages":[]}`, asked))
+			seen := b.engines[0].requests()
+			if body := seen[len(seen)-1].body; !strings.Contains(body, want) || strings.Count(body, "_tokens") > 1 {
+				t.Errorf("%s: the engine got %s", asked, body)
+			}
+		}
+	})
+}
+
+// Requests that end in every way give back what they took.
+func TestLimitsAreGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, true, Limits{Concurrent: 1000}, once(breaks, status(500)))
+		for _, body := range []string{chat("m", false), chat("m", true), "no json", chat("nope", false)} {
+			b.post("/v1/chat/completions", body, "Authorization", "Bearer secret")
+		}
+		synctest.Wait()
+		if n := b.proxy.table.Load().limiters["team"].open; n != 0 {
+			t.Errorf("%d requests are still counted", n)
+		}
+	})
+}
