@@ -32,11 +32,13 @@ type program struct {
 	ready   time.Duration // longest start
 }
 
+const simulatedName = "the simulated engine"
+
 // simulated is the simulated engine, at so many times the speed of a real card.
 func simulated(t *testing.T, speed float64) program {
 	t.Helper()
 	return program{
-		name:    "the simulated engine",
+		name:    simulatedName,
 		command: []string{harness.Binary(t), "vllmd", "serve", "org/tiny"},
 		env:     []string{fmt.Sprintf("LMWARDEN_SIM_SPEED=%g", speed), "LMWARDEN_SIM_START=200ms"},
 		ready:   time.Minute,
