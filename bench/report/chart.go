@@ -5,6 +5,7 @@ import (
 	"html"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -138,8 +139,12 @@ func (c chart) xOf(arm, i int) float64 {
 	return c.x(i) + beside*(float64(arm)-float64(c.arms-1)/2)
 }
 
-// svg draws the chart. Only its own words come from outside, and they are escaped.
+// svg draws the chart, or nothing when it has no point. Only its own words come from
+// outside, and they are escaped.
 func (c chart) svg() template.HTML {
+	if !slices.ContainsFunc(c.lines, func(l line) bool { return len(l.points) > 0 }) {
+		return ""
+	}
 	s := c.newScale()
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, chartWidth, chartHeight, html.EscapeString(c.label))

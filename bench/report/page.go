@@ -102,7 +102,7 @@ func axes(rows []Row) (names []string, sessions []int) {
 	return names, sessions
 }
 
-// figures draws the charts.
+// figures draws the charts. One of a figure that nobody reported is left out.
 func figures(p Page, rows []Row, names []string, sessions []int) []figure {
 	trace := func(c chart, title, about string, dashes bool, keys ...string) figure {
 		c.label, c.sessions, c.arms = title, sessions, len(names)
@@ -117,12 +117,13 @@ func figures(p Page, rows []Row, names []string, sessions []int) []figure {
 	if p.Replicas > 0 {
 		busy = fmt.Sprintf("Of %d: replicas with requests running, averaged over the step. It is not the use of the cards.", p.Replicas)
 	}
-	return []figure{
+	all := []figure{
 		trace(chart{unit: "s", decimals: 2, log: true}, "Time to first byte", "Median and p95 on a logarithmic scale, to the first streamed token. A p95 of short conversations is a first turn, which is cold wherever it goes.", true, "ttfbP50Seconds", "ttfbP95Seconds"),
 		trace(chart{unit: "tokens a minute"}, "Output tokens a minute", "What the whole box wrote.", false, "outputTokensPerMinute"),
 		trace(chart{unit: "%", decimals: 1, top: 100}, "Prefix-cache hits", "Prompt tokens from a cache, in percent of those asked for, all replicas together.", false, "hitPercent"),
 		trace(chart{unit: "replicas", decimals: 2, top: float64(p.Replicas)}, "Replicas busy", busy, false, "replicasBusy"),
 	}
+	return slices.DeleteFunc(all, func(f figure) bool { return f.Chart == "" })
 }
 
 // lineOf collects the points of an arm.

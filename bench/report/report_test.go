@@ -245,7 +245,8 @@ func TestPage(t *testing.T) {
 		}
 	}
 	charts := regexp.MustCompile(`(?s)<svg viewBox="0 0 640.*?</svg>`).FindAllString(page, -1)
-	if len(charts) != 4 {
+	// Nobody reported how many replicas were busy.
+	if len(charts) != 3 || strings.Contains(page, "<h2>Replicas busy") {
 		t.Fatalf("%d charts", len(charts))
 	}
 	for _, c := range charts {

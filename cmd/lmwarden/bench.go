@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,7 +76,7 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 	fl.StringVar(&f.model, "model", "", "model to ask for; not needed when the daemon has only one")
 	fl.StringVar(&f.key, "key", "", "API key of the endpoint; better set LMWARDEN_KEY")
 	fl.StringVar(&f.api, "api", string(bench.Messages), "API to use: messages or chat")
-	fl.Uint64Var(&f.seed, "seed", 1, "seed of the conversations' texts; round n uses seed + n - 1")
+	fl.Uint64Var(&f.seed, "seed", 1, "seed of the conversations' sizes and pauses; round n uses seed + n - 1")
 	fl.BoolVar(&f.same, "same-prompts", false, "let all arms send the same texts; later ones may find them cached")
 	return c
 }
@@ -160,6 +161,10 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 		return benchFailure(ctx, target.url, err)
 	}
 	ramp.Step.Load.BytesPerToken = ratio
+	if !f.same {
+		// The sizes are those of the seed, but no text is one that an earlier series sent.
+		ramp.Step.Salt = strconv.FormatInt(a.now().UnixNano(), 36)
+	}
 	settings := benchSettings{
 		URL: target.url, Model: target.model, API: f.api, Seed: f.seed, StepSeconds: f.duration.Seconds(),
 		Load: ramp.Step.Load, Trace: f.trace, SamePrompts: f.same, Version: versionText(),
@@ -191,7 +196,7 @@ func (a *app) runRamp(ctx context.Context, ramp bench.RampOptions, ledger *repor
 	var lost error
 	ramp.OnResult = func(s bench.Step) {
 		fmt.Fprintf(a.err, "  %s, %s, %.0f output tokens a minute\n", plural(s.Requests, "request", "requests"), plural(s.Errors, "error", "errors"), s.OutputTokensPerMinute)
-		if s.Requests == 0 && s.Errors == 0 {
+		if s.Requests == 0 && s.Errors == 0 && !s.Partial {
 			fmt.Fprintf(a.err, "  no turn ended within %s; a longer --duration would measure something\n", ramp.Duration)
 		}
 		r := report.Of(s, ramp.Step.Seed+uint64(max(1, s.Round)-1))
@@ -224,7 +229,7 @@ func benchFailure(ctx context.Context, url string, err error) error {
 // printBench prints a series in the form that is asked for. A table names the first
 // problem of each step that had one.
 func (a *app) printBench(runs []report.Run, target benchTarget, set benchSettings, interrupted bool) error {
-	cache := "cold: each step sends texts of its own"
+	cache := "cold but for the shared prompt: each step sends texts of its own"
 	if set.SamePrompts {
 		cache = "warm: all arms send the same texts, so later ones may find them cached"
 	}

@@ -162,8 +162,11 @@ func (a *app) printRuns(runs []report.Run, p report.Page, settings any) error {
 	return errors.Join(err, a.write(b.Bytes()))
 }
 
-// printRows prints the short table.
+// printRows prints the short table, if there is anything in it.
 func (a *app) printRows(w io.Writer, rows []report.Row) {
+	if len(rows) == 0 {
+		return
+	}
 	headings := report.Headings(false)
 	for i := 1; i < len(headings); i++ {
 		headings[i] = ">" + headings[i]
