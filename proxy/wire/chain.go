@@ -116,6 +116,8 @@ type canon struct {
 	links []uint64
 	last  uint64
 	first int
+
+	tap *tap // takes everything instead of h; nil for a chain
 }
 
 // canonPool keeps the room that canons decode into.
@@ -137,6 +139,11 @@ func (c *canon) sum() (d Digest) {
 
 // begin starts a message.
 func (c *canon) begin(role []byte) {
+	if c.tap != nil {
+		c.tap.start()
+		c.put('r', role)
+		return
+	}
 	c.h.Reset()
 	c.dirty = false
 	c.put('r', role)
@@ -145,7 +152,7 @@ func (c *canon) begin(role []byte) {
 // push ends a message and makes it a link of the chain. A message of which nothing
 // is left is none.
 func (c *canon) push(user bool) {
-	if !c.dirty {
+	if !c.dirty || c.tap != nil {
 		return
 	}
 	c.last = link(c.last, c.sum())
@@ -164,6 +171,10 @@ func (c *canon) push(user bool) {
 
 // put hashes one part with its kind and length, so that parts cannot run together.
 func (c *canon) put(kind byte, b []byte) {
+	if c.tap != nil {
+		c.tap.write(kind, b)
+		return
+	}
 	c.head[0] = kind
 	binary.LittleEndian.PutUint64(c.head[1:], uint64(len(b)))
 	c.h.Write(c.head[:])
@@ -184,6 +195,10 @@ var attribution = []byte("x-anthropic-billing-header:")
 // plain hashes one decoded text without what clients change between turns.
 func (c *canon) plain(text []byte) {
 	text = bytes.TrimSpace(text)
+	if c.tap != nil {
+		c.put('t', text)
+		return
+	}
 	if bytes.HasPrefix(text, attribution) {
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 		text = bytes.TrimSpace(text)
@@ -199,6 +214,9 @@ var (
 	reminderOpen  = []byte("<system-reminder>")
 	reminderClose = []byte("</system-reminder>")
 )
+
+// containsReminder says whether a text has a reminder in it.
+func containsReminder(text []byte) bool { return bytes.Contains(text, reminderOpen) }
 
 // reminderOnly says whether a text consists of reminders and nothing else.
 func reminderOnly(text []byte) bool {
