@@ -15,6 +15,9 @@ import (
 )
 
 func keepAlive(t *testing.T, e *engine) {
+	// The connections of the tests' client become as old: one must not be used while it
+	// is being closed.
+	defer http.DefaultClient.CloseIdleConnections()
 	conn, err := net.Dial("tcp", e.address)
 	if err != nil {
 		t.Fatal(err)
