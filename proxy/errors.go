@@ -24,6 +24,7 @@ var (
 	errBodiesFull   = errors.New("the bodies of other requests take all the memory that there is for them")
 	errBodyBroken   = errors.New("the request body broke off")
 	errBodyEncoded  = errors.New("the request body is compressed")
+	errModelType    = errors.New("model must be a string")
 	errUnknownPath  = errors.New("there is nothing at this path")
 	errQueueFull    = errors.New("too many requests wait for this model")
 	errHeldTooLong  = errors.New("no replica became ready while the request waited")
@@ -202,6 +203,7 @@ var refusals = []struct {
 	{errBodiesFull, refusal{status: http.StatusServiceUnavailable, message: " Send the request again.", retryAfter: 5}},
 	{errBodyBroken, refusal{status: http.StatusBadRequest}},
 	{errBodyEncoded, refusal{status: http.StatusUnsupportedMediaType, message: " Send it without Content-Encoding."}},
+	{errModelType, refusal{status: http.StatusBadRequest, message: " Send the name of one that GET /v1/models lists.", param: "model"}},
 	{errUnknownPath, refusal{status: http.StatusNotFound, message: " The API is under /v1, beginning with GET /v1/models."}},
 	{errQueueFull, refusal{status: http.StatusServiceUnavailable, message: " Try again later.", retryAfter: 30}},
 	{errHeldTooLong, refusal{status: http.StatusServiceUnavailable, message: " Try again later.", retryAfter: 15}},

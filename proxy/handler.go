@@ -218,10 +218,15 @@ func (x *exchange) apiPath() string {
 	case wire.APIResponseCancel:
 		return "/v1/responses/{id}/cancel"
 	}
-	return x.r.URL.Path
+	return clip(x.r.URL.Path, longestName)
 }
 
-// record returns what the history keeps of the request.
+// longestFault is how much of an error the history keeps, in bytes: the longest of ours
+// lists names of models, and those of a parser may quote what the client sent.
+const longestFault = 4096
+
+// record returns what the history keeps of the request: bounded copies, for nothing of a
+// body or a header may outlive its request.
 func (x *exchange) record(now time.Time, on *replica, miss route.Miss) Record {
 	rec := Record{
 		ID:             x.id,
@@ -233,7 +238,7 @@ func (x *exchange) record(now time.Time, on *replica, miss route.Miss) Record {
 		Group:          x.groupKey(),
 		Streamed:       x.streaming,
 		Status:         x.status,
-		Error:          x.fault,
+		Error:          clip(x.fault, longestFault),
 		Attempts:       x.attempts,
 		Decision:       x.place.decision,
 		Decided:        on != nil,

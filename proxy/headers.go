@@ -116,10 +116,11 @@ func clientProduct(userAgent string) string {
 	return clip(product, longest)
 }
 
-// clip shortens a text of a client to at most n bytes of valid UTF-8.
+// clip returns a copy of a text of a client, of at most n bytes of valid UTF-8. It is a
+// copy so that a name in the history does not keep the whole body that it stood in.
 func clip(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]
 	}
-	return strings.ToValidUTF8(s, "")
+	return strings.Clone(strings.ToValidUTF8(s, ""))
 }

@@ -31,14 +31,25 @@ func (x *exchange) resolve() error {
 		if err := x.scan.Scan(x.body); err != nil {
 			return err
 		}
+		if !nameable(x.scan.Raw(wire.FieldModel)) {
+			return errModelType
+		}
 		x.requested = x.scan.Model()
 		x.streaming = x.api.Generates() && x.scan.Stream()
+	}
+	if len(x.requested) > longestName { // no model's name, though a wildcard may match it
+		return &unknownModelError{clip(x.requested, longestName), x.table.names}
 	}
 	x.model = x.table.lookup(wire.CutContextSuffix(x.requested))
 	if x.model == nil {
 		return &unknownModelError{x.requested, x.table.names}
 	}
 	return nil
+}
+
+// nameable says whether a value can name a model: text, or nothing.
+func nameable(raw []byte) bool {
+	return len(raw) == 0 || raw[0] == '"' || string(raw) == "null"
 }
 
 // upstreamBody returns the body for the engine: the client's own, with the name that
