@@ -41,7 +41,7 @@ var errStopping error = &refusal{connect.CodeUnavailable, "STOPPING", "the daemo
 func unknownModel(name string, names []string) error {
 	there := "there are " + strings.Join(names, ", ")
 	if len(names) == 0 {
-		there = "there is none yet; make one with CreateModel or \"lmwarden model add\""
+		there = "there is none yet; add one on the page or with \"lmwarden model add\""
 	}
 	return &refusal{connect.CodeNotFound, "MODEL_NOT_FOUND", fmt.Sprintf("there is no model %q; %s", name, there), map[string]string{"model": name}}
 }
@@ -55,7 +55,11 @@ func unknownReplica(model string, index uint32, count int) error {
 }
 
 func unknownConversation(model, id string) error {
-	return &refusal{connect.CodeNotFound, "CONVERSATION_NOT_FOUND", fmt.Sprintf("model %s knows no conversation %q; it may have been idle too long. ListConversations shows those it knows", model, id), nil}
+	return &refusal{connect.CodeNotFound, "CONVERSATION_NOT_FOUND", fmt.Sprintf("model %s knows no conversation %q; it may have been idle too long. \"lmwarden conversation list %s\" shows those it knows", model, id, model), nil}
+}
+
+func severalConversations(model, beginning string, ids []string) error {
+	return &refusal{connect.CodeInvalidArgument, "CONVERSATION_NOT_UNIQUE", fmt.Sprintf("%q begins the ids of several conversations of model %s (%s); write more of the one you mean", beginning, model, strings.Join(ids, ", ")), nil}
 }
 
 func unknownRequest(id string) error {

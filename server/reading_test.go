@@ -181,7 +181,7 @@ func TestSystem(t *testing.T) {
 	wantError(t, err, connect.CodeInvalidArgument, "lmwarden.v1.ModelSpec")
 	r.events.Add(stats.Event{Severity: stats.Error, Kind: "replica_failed", Model: "m", Replica: 0, Message: "x"})
 	events, err := r.system.ListEvents(t.Context(), &lmwardenv1.ListEventsRequest{Model: "m"})
-	if err != nil || len(events.GetEvents()) != 1 || events.GetEvents()[0].Replica == nil {
+	if err != nil || len(events.GetEvents()) != 2 || events.GetEvents()[0].Replica == nil {
 		t.Errorf("events: %v, %v", events, err)
 	}
 }

@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"errors"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -25,6 +25,7 @@ func (s modelService) CreateModel(ctx context.Context, req *lmwardenv1.CreateMod
 	if err != nil {
 		return nil, err
 	}
+	s.note("model_added", m.GetName(), box, "Model %s was added.", m.GetName())
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
 	}
@@ -47,8 +48,12 @@ func (s modelService) checkNew(ctx context.Context, m *lmwardenv1.Model) error {
 
 // checkModelSpec refuses a spec that contradicts itself or that vLLM would not take.
 func checkModelSpec(m *lmwardenv1.Model) error {
-	if err := errors.Join(checkSpec(m.GetSpec()), checkEngine(m.GetName(), m.GetSpec())); err != nil {
-		return invalid("%v", err)
+	err := checkSpec(m.GetSpec())
+	if err == nil { // else vLLM's view of it says the same again
+		err = checkEngine(m.GetName(), m.GetSpec())
+	}
+	if err != nil {
+		return invalid("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil
 }
@@ -69,8 +74,9 @@ func (s modelService) ListModels(context.Context, *lmwardenv1.ListModelsRequest)
 
 // UpdateModel changes a model's spec; the reconcile loop restarts what must be.
 func (s modelService) UpdateModel(ctx context.Context, req *lmwardenv1.UpdateModelRequest) (*lmwardenv1.UpdateModelResponse, error) {
+	var before *lmwardenv1.Model
 	e, err := s.models.update(req.GetName(), req.GetRevision(), func(m *lmwardenv1.Model) error {
-		before := proto.CloneOf(m)
+		before = proto.CloneOf(m)
 		if err := applyMask(m.GetSpec(), req.GetSpec(), req.GetUpdateMask()); err != nil {
 			return err
 		}
@@ -82,6 +88,7 @@ func (s modelService) UpdateModel(ctx context.Context, req *lmwardenv1.UpdateMod
 	if err != nil {
 		return nil, err
 	}
+	s.noteChange("model_changed", req.GetName(), "Settings", before.GetSpec(), e.model.GetSpec(), req.GetUpdateMask().GetPaths())
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
 	}
@@ -112,6 +119,7 @@ func (s modelService) DeleteModel(ctx context.Context, req *lmwardenv1.DeleteMod
 		return nil, err
 	}
 	s.stats.Forget(req.GetName())
+	s.note("model_removed", req.GetName(), box, "Model %s was removed.", req.GetName())
 	return &lmwardenv1.DeleteModelResponse{}, nil
 }
 
@@ -128,8 +136,12 @@ func (s modelService) StartModel(ctx context.Context, req *lmwardenv1.StartModel
 			return nil, err
 		}
 	}
+	was := e.runs()
 	if e, err = s.models.setRunning(req.GetName(), 0, true); err != nil {
 		return nil, err
+	}
+	if !was {
+		s.note("model_started", req.GetName(), box, "Model %s was started.", req.GetName())
 	}
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
@@ -139,9 +151,16 @@ func (s modelService) StartModel(ctx context.Context, req *lmwardenv1.StartModel
 
 // StopModel drains a model's replicas and ends their processes.
 func (s modelService) StopModel(ctx context.Context, req *lmwardenv1.StopModelRequest) (*lmwardenv1.StopModelResponse, error) {
-	e, err := s.models.setRunning(req.GetName(), 0, false)
+	e, err := s.models.get(req.GetName())
 	if err != nil {
 		return nil, err
+	}
+	was := e.runs()
+	if e, err = s.models.setRunning(req.GetName(), 0, false); err != nil {
+		return nil, err
+	}
+	if was {
+		s.note("model_stopped", req.GetName(), box, "Model %s was stopped; its replicas finish what they have.", req.GetName())
 	}
 	if req.GetWait() {
 		err = s.waitStopped(ctx, req.GetName())

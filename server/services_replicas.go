@@ -42,6 +42,7 @@ func (s replicaService) RestartReplica(_ context.Context, req *lmwardenv1.Restar
 	if err := s.engines.Restart(st.ID); err != nil {
 		return nil, stoppedModel(req.GetModel())
 	}
+	s.note("replica_restarting", st.ID.Model, st.ID.Index, "A restart of replica %d of %s was asked for; it finishes what it has first.", st.ID.Index, st.ID.Model)
 	replica, err := s.shown(st.ID)
 	return &lmwardenv1.RestartReplicaResponse{Replica: replica}, err
 }
@@ -64,7 +65,14 @@ func (s replicaService) rotate(ctx context.Context, model string, index uint32, 
 	if err != nil {
 		return nil, err
 	}
+	was := s.drained.has(st)
 	s.drained.set(st, out)
+	switch {
+	case out && !was:
+		s.note("replica_drained", model, st.ID.Index, "Replica %d of %s was taken out of rotation.", index, model)
+	case !out && was:
+		s.note("replica_resumed", model, st.ID.Index, "Replica %d of %s was put back into rotation.", index, model)
+	}
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
 	}

@@ -3,11 +3,17 @@ package server
 import (
 	"context"
 	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
 	"github.com/lmwarden/lmwarden/proxy/route"
 )
+
+// mostNamed is how many conversations an error names.
+const mostNamed = 5
 
 // defaultPage is the size of a page when the caller asks for none.
 const defaultPage = 100
@@ -36,7 +42,9 @@ func (c *control) card(model string) (*lmwardenv1.RoutingCard, error) {
 
 // UpdateRouting changes routing settings live. When it answers the router has them.
 func (s routingService) UpdateRouting(ctx context.Context, req *lmwardenv1.UpdateRoutingRequest) (*lmwardenv1.UpdateRoutingResponse, error) {
+	var before *lmwardenv1.RoutingSettings
 	e, err := s.models.update(req.GetModel(), req.GetRevision(), func(m *lmwardenv1.Model) error {
+		before = proto.CloneOf(m.GetRouting())
 		if m.Routing == nil {
 			m.Routing = &lmwardenv1.RoutingSettings{}
 		}
@@ -45,6 +53,7 @@ func (s routingService) UpdateRouting(ctx context.Context, req *lmwardenv1.Updat
 	if err != nil {
 		return nil, err
 	}
+	s.noteChange("routing_changed", req.GetModel(), "Routing", before, e.model.GetRouting(), req.GetUpdateMask().GetPaths())
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
 	}
@@ -110,7 +119,7 @@ func (s routingService) MoveConversation(_ context.Context, req *lmwardenv1.Move
 	if err := s.plane.Move(req.GetModel(), found.Key, int(req.GetReplica())); err != nil {
 		return nil, err
 	}
-	moved, err := s.conversation(req.GetModel(), req.GetConversation())
+	moved, err := s.conversation(req.GetModel(), keyID(found.Key))
 	if err != nil {
 		return nil, err
 	}
@@ -126,20 +135,28 @@ func (s routingService) ForgetConversation(_ context.Context, req *lmwardenv1.Fo
 	return &lmwardenv1.ForgetConversationResponse{}, s.plane.Forget(req.GetModel(), found.Key)
 }
 
-// conversation finds a conversation by the id that is shown of it.
+// conversation finds a conversation by the id that is shown of it, or by a beginning of
+// that which no other conversation has.
 func (c *control) conversation(model, id string) (found route.ConversationView, err error) {
 	if _, err := c.models.get(model); err != nil {
 		return found, err
 	}
-	known := false
+	var ids []string
+	exact := false
 	c.plane.Conversations(model, func(v route.ConversationView) bool {
-		if keyID(v.Key) == id {
-			found, known = v, true
+		shown := keyID(v.Key)
+		if exact = shown == id; exact {
+			found, ids = v, []string{shown}
+		} else if strings.HasPrefix(shown, id) {
+			found, ids = v, append(ids, shown)
 		}
-		return !known
+		return !exact && len(ids) < mostNamed
 	})
-	if !known {
+	switch {
+	case len(ids) == 0:
 		return found, unknownConversation(model, id)
+	case len(ids) > 1:
+		return found, severalConversations(model, id, ids)
 	}
 	return found, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -139,7 +140,7 @@ func (s statsService) ListRequests(_ context.Context, req *lmwardenv1.ListReques
 }
 
 func wants(req *lmwardenv1.ListRequestsRequest, r *proxy.Record) bool {
-	if c := req.GetConversation(); c != "" && (!r.Decided || keyID(r.Decision.Conversation) != c) {
+	if c := req.GetConversation(); c != "" && (!r.Decided || !strings.HasPrefix(keyID(r.Decision.Conversation), c)) {
 		return false
 	}
 	if d := req.GetDecision(); d != lmwardenv1.DecisionClass_DECISION_CLASS_UNSPECIFIED && (!r.Decided || decisionClass(r.Decision.Class) != d) {

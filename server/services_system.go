@@ -63,6 +63,11 @@ func (s systemService) ListEvents(_ context.Context, req *lmwardenv1.ListEventsR
 		return nil, err
 	}
 	page, next := s.events.Page(req.GetModel(), before, pageSize(req.GetPageSize()))
+	if len(page) == 0 { // a model that was removed has events still
+		if err := s.knownOrAll(req.GetModel()); err != nil {
+			return nil, err
+		}
+	}
 	return &lmwardenv1.ListEventsResponse{Events: eventsOf(page), NextPageToken: pageToken(next)}, nil
 }
 

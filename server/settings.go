@@ -1,7 +1,6 @@
 package server
 
 import (
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -91,7 +90,7 @@ func applyMask(dst, src proto.Message, mask *fieldmaskpb.FieldMask) error {
 		}
 		fd := to.Descriptor().Fields().ByName(protoreflect.Name(f.Name))
 		if f.Face.GetApplies() == lmwardenv1.Applies_APPLIES_AT_CREATION && !sameField(to, from, fd) {
-			return fixedAtCreation(strings.ToLower(string(to.Descriptor().Name())) + "." + f.Name)
+			return fixedAtCreation(f.Name)
 		}
 		fields = append(fields, fd)
 	}

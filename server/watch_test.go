@@ -150,7 +150,7 @@ func TestThrashIsAnEventOnce(t *testing.T) {
 		for _, e := range page {
 			kinds = append(kinds, e.Kind)
 		}
-		if len(kinds) != 2 || kinds[0] != "cache_fits" || kinds[1] != "cache_thrash" {
+		if len(kinds) != 3 || kinds[0] != "cache_fits" || kinds[1] != "cache_thrash" || kinds[2] != "model_added" {
 			t.Errorf("events %v, want one of thrash and then one of calm", kinds)
 		}
 	})

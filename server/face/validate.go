@@ -19,7 +19,9 @@ var patternWords = map[string]string{
 
 // Invalid says which fields of a message break their rules. As a
 // [protovalidate.ValidationError] it has the details for machines.
-type Invalid struct{ Cause *protovalidate.ValidationError }
+type Invalid struct {
+	Cause *protovalidate.ValidationError
+}
 
 // Error names each field and what it must be.
 func (e *Invalid) Error() string {
