@@ -31,6 +31,7 @@ func (c *control) facts(ctx context.Context) *lmwardenv1.Info {
 	info := proto.CloneOf(c.info)
 	inventory, _ := c.cards.read(ctx)
 	info.Cards = cardsSummary(inventory.Devices)
+	info.AsksForKey = c.cfg.GetInferenceAuth().GetKeysFile() != ""
 	return info
 }
 

@@ -461,7 +461,7 @@ type MoveConversationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the model.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Id of the conversation.
+	// Id of the conversation, or a beginning of it that no other one has.
 	Conversation string `protobuf:"bytes,2,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	// Index of the new home.
 	Replica       uint32 `protobuf:"varint,3,opt,name=replica,proto3" json:"replica,omitempty"`
@@ -571,7 +571,7 @@ type ForgetConversationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the model.
 	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// Id of the conversation.
+	// Id of the conversation, or a beginning of it that no other one has.
 	Conversation  string `protobuf:"bytes,2,opt,name=conversation,proto3" json:"conversation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

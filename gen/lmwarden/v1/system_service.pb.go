@@ -277,7 +277,9 @@ type Info struct {
 	// True when engines and cards are simulated.
 	Simulated bool `protobuf:"varint,8,opt,name=simulated,proto3" json:"simulated,omitempty"`
 	// Summary of the cards: "4 × RTX A4000"; empty without cards.
-	Cards         string `protobuf:"bytes,9,opt,name=cards,proto3" json:"cards,omitempty"`
+	Cards string `protobuf:"bytes,9,opt,name=cards,proto3" json:"cards,omitempty"`
+	// True when the inference endpoint asks for an API key.
+	AsksForKey    bool `protobuf:"varint,10,opt,name=asks_for_key,json=asksForKey,proto3" json:"asks_for_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +375,13 @@ func (x *Info) GetCards() string {
 		return x.Cards
 	}
 	return ""
+}
+
+func (x *Info) GetAsksForKey() bool {
+	if x != nil {
+		return x.AsksForKey
+	}
+	return false
 }
 
 // Empty.
@@ -1671,7 +1680,7 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"\areplica\x18\x06 \x01(\rH\x00R\areplica\x88\x01\x01\x12\x18\n" +
 	"\amessage\x18\a \x01(\tR\amessageB\n" +
 	"\n" +
-	"\b_replica\"\xa4\x02\n" +
+	"\b_replica\"\xc6\x02\n" +
 	"\x04Info\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x124\n" +
@@ -1682,7 +1691,10 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"\vconfig_file\x18\a \x01(\tR\n" +
 	"configFile\x12\x1c\n" +
 	"\tsimulated\x18\b \x01(\bR\tsimulated\x12\x14\n" +
-	"\x05cards\x18\t \x01(\tR\x05cards\"\x10\n" +
+	"\x05cards\x18\t \x01(\tR\x05cards\x12 \n" +
+	"\fasks_for_key\x18\n" +
+	" \x01(\bR\n" +
+	"asksForKey\"\x10\n" +
 	"\x0eGetInfoRequest\"8\n" +
 	"\x0fGetInfoResponse\x12%\n" +
 	"\x04info\x18\x01 \x01(\v2\x11.lmwarden.v1.InfoR\x04info\"W\n" +

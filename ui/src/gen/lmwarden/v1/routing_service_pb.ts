@@ -247,7 +247,7 @@ export type MoveConversationRequest = Message<"lmwarden.v1.MoveConversationReque
   model: string;
 
   /**
-   * Id of the conversation.
+   * Id of the conversation, or a beginning of it that no other one has.
    *
    * @generated from field: string conversation = 2;
    */
@@ -303,7 +303,7 @@ export type ForgetConversationRequest = Message<"lmwarden.v1.ForgetConversationR
   model: string;
 
   /**
-   * Id of the conversation.
+   * Id of the conversation, or a beginning of it that no other one has.
    *
    * @generated from field: string conversation = 2;
    */
