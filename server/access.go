@@ -13,8 +13,8 @@ import (
 
 // access is who may call the two listeners.
 type access struct {
-	// keys of the inference endpoint with their tenants; empty asks for none.
-	keys map[string]string
+	// keys of the inference endpoint; without any, none is asked for.
+	keys *keyring
 	// token of the admin API; nil asks for none.
 	token *auth.Token
 	// made is the admin token when this start made it.
@@ -58,7 +58,8 @@ func checkInferenceAccess(cfg *lmwardenv1.Config) error {
 }
 
 // resolveAccess reads keys and token as the configuration (with defaults) asks, and
-// makes the admin token at the first start that needs one.
+// makes the admin token at the first start that needs one. [New] has checked that an
+// address without keys is not open by accident.
 func resolveAccess(cfg *lmwardenv1.Config) (access, error) {
 	var a access
 	err := errors.Join(a.resolveInference(cfg), a.resolveAdmin(cfg))
@@ -66,12 +67,9 @@ func resolveAccess(cfg *lmwardenv1.Config) (access, error) {
 }
 
 func (a *access) resolveInference(cfg *lmwardenv1.Config) error {
-	if err := checkInferenceAccess(cfg); err != nil {
-		return err
-	}
-	if file := cfg.GetInferenceAuth().GetKeysFile(); file != "" {
-		keys, err := auth.ReadKeys(file)
-		a.keys = keys
+	var err error
+	a.keys, err = openKeyring(cfg.GetInferenceAuth().GetKeysFile())
+	if err != nil || a.keys.file != "" {
 		return err
 	}
 	if !loopback(cfg.GetInferenceListen()) {

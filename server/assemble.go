@@ -63,8 +63,8 @@ func (s *Server) assemble(ctx context.Context) error {
 	}
 	c.engines, c.loop.engines = engines, engines
 	s.transport = connectinprocess.New(newAPI(c, nil))
-	s.serve("admin listener", admin, newAdminHandler(newAPI(c, access.token), c, metrics, s.opts.Page))
-	s.serve("inference listener", inference, s.proxy)
+	s.serve("admin listener", admin, newAdminHandler(newAPI(c, access.token), c, metrics, s.opts.Page), nil)
+	s.serve("inference listener", inference, s.proxy, s.proxy.Close)
 	s.cleanups.push("engines", engines.Stop)
 	s.startLoop(c.loop)
 	return nil
@@ -198,8 +198,9 @@ func (s *Server) openStore() (*store.Store, error) {
 	return st, nil
 }
 
-// serve answers on a listener until the clean-up.
-func (s *Server) serve(name string, l net.Listener, h http.Handler) {
+// serve answers on a listener until the clean-up. Finish, unless it is nil, then tells
+// those who still wait that the daemon ends; without it they are cut.
+func (s *Server) serve(name string, l net.Listener, h http.Handler, finish func()) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // gRPC without TLS
@@ -219,7 +220,12 @@ func (s *Server) serve(name string, l net.Listener, h http.Handler) {
 		}
 	}()
 	s.cleanups.push(name, func(ctx context.Context) error {
-		cancel() // watch streams have no end of their own
+		defer cancel()
+		if finish != nil {
+			finish()
+		} else {
+			cancel() // watch streams have no end of their own
+		}
 		ctx, stop := context.WithTimeout(ctx, 3*time.Second)
 		defer stop()
 		err := srv.Shutdown(ctx)

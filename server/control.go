@@ -12,6 +12,7 @@ import (
 	"github.com/lmwarden/lmwarden/server/stats"
 	"github.com/lmwarden/lmwarden/supervisor"
 	"github.com/lmwarden/lmwarden/supervisor/gpu"
+	"github.com/lmwarden/lmwarden/supervisor/layout"
 )
 
 // dataPlane is the part of the proxy that the control plane drives. All methods are
@@ -83,11 +84,29 @@ type cards struct {
 	none string
 }
 
+// cardsTimeout is how long a driver that hangs is waited for.
+const cardsTimeout = 2 * time.Second
+
+// deck returns the cards as the layout wants them.
+func (c *cards) deck(ctx context.Context) deck {
+	inventory, none := c.read(ctx)
+	if none != "" {
+		return deck{none: none}
+	}
+	all := make([]layout.Card, len(inventory.Devices))
+	for i, d := range inventory.Devices {
+		all[i] = layout.Card{UUID: d.UUID, Name: d.Name, Message: d.Message}
+	}
+	return deck{all: all}
+}
+
 // read returns the cards, or a sentence that says why there are none.
 func (c *cards) read(ctx context.Context) (gpu.Inventory, string) {
 	if c.none != "" {
 		return gpu.Inventory{}, c.none
 	}
+	ctx, cancel := context.WithTimeout(ctx, cardsTimeout)
+	defer cancel()
 	inv, err := c.reader.Read(ctx)
 	if err != nil {
 		return gpu.Inventory{}, err.Error()

@@ -128,7 +128,7 @@ func (c *control) checkAccess() *lmwardenv1.Check {
 		return failed(name, "Remove insecure: true and set inference_auth.keys_file.", "%s", strings.Join(c.access.warnings, "; "))
 	}
 	inference, admin := "no key, loopback only", "no token, loopback only"
-	if n := len(c.access.keys); n > 0 {
+	if n := len(c.access.keys.current()); n > 0 {
 		inference = fmt.Sprintf("%d keys", n)
 	}
 	if c.access.token != nil {

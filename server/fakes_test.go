@@ -40,6 +40,12 @@ func (p *fakePlane) Apply(s *proxy.Snapshot) {
 	p.snap = s
 }
 
+func (p *fakePlane) keys() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.snap.Keys
+}
+
 func (p *fakePlane) model(t *testing.T, name string) proxy.Model {
 	t.Helper()
 	p.mu.Lock()
@@ -266,6 +272,9 @@ func newRig(t *testing.T, cfg *lmwardenv1.Config) *rig {
 		now:     time.Now,
 	}
 	r.control.comparisons = newComparisons(r.plane, r.control.events)
+	if r.access.keys, err = openKeyring(cfg.GetInferenceAuth().GetKeysFile()); err != nil {
+		t.Fatal(err)
+	}
 	loop := newReconciler(r.control, nil, nil)
 	r.loop, loop.engines = loop, r.engines
 	models, _, err := openCatalog(st, cfg, "/etc/lmwarden.yaml", loop.wake)

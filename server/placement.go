@@ -1,9 +1,9 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/supervisor"
@@ -42,10 +42,28 @@ func (p *places) request(m *lmwardenv1.Model) layout.Request {
 	return r
 }
 
+// deck is what was read of the cards: those that there are, or why there are none.
+type deck struct {
+	all  []layout.Card
+	none string
+}
+
+// needCards says whether [places.assign] will look at the cards.
+func (p *places) needCards(entries []*entry) bool {
+	return slices.ContainsFunc(entries, func(e *entry) bool {
+		if !e.runs() {
+			return false
+		}
+		want := p.request(e.model)
+		have, placed := p.placed[e.name()]
+		return !want.NoGPU && (!placed || !reflect.DeepEqual(have.request, want))
+	})
+}
+
 // assign returns the placements of the models that run, and for each that has none a
 // sentence that says why. Statuses tell which cards replicas still hold that are no
 // longer wanted.
-func (p *places) assign(ctx context.Context, entries []*entry, statuses []supervisor.Status) (problems map[string]string) {
+func (p *places) assign(b deck, entries []*entry, statuses []supervisor.Status) (problems map[string]string) {
 	problems = make(map[string]string)
 	wanted := make(map[string]layout.Request)
 	for _, e := range entries {
@@ -63,7 +81,7 @@ func (p *places) assign(ctx context.Context, entries []*entry, statuses []superv
 		if _, placed := p.placed[e.name()]; placed || !runs {
 			continue
 		}
-		groups, err := p.try(ctx, want, statuses)
+		groups, err := p.try(b, want, statuses)
 		if err != nil {
 			problems[e.name()] = err.Error()
 			continue
@@ -74,19 +92,14 @@ func (p *places) assign(ctx context.Context, entries []*entry, statuses []superv
 }
 
 // try assigns cards for one model beside all that are placed.
-func (p *places) try(ctx context.Context, r layout.Request, statuses []supervisor.Status) ([][]string, error) {
+func (p *places) try(b deck, r layout.Request, statuses []supervisor.Status) ([][]string, error) {
 	if r.NoGPU {
 		return layout.Assign(nil, nil, r)
 	}
-	inventory, none := p.cards.read(ctx)
-	if none != "" {
-		return nil, fmt.Errorf("model %s needs cards and the box has none: %s", r.Model, none)
+	if b.none != "" {
+		return nil, fmt.Errorf("model %s needs cards and the box has none: %s", r.Model, b.none)
 	}
-	all := make([]layout.Card, len(inventory.Devices))
-	for i, d := range inventory.Devices {
-		all[i] = layout.Card{UUID: d.UUID, Name: d.Name, Message: d.Message}
-	}
-	return layout.Assign(all, p.held(statuses), r)
+	return layout.Assign(b.all, p.held(statuses), r)
 }
 
 // held says who has which card: replicas that are placed, and those that have not

@@ -29,7 +29,7 @@ type reconciler struct {
 	events       *stats.Events
 	drained      *drained
 	comparisons  *comparisons
-	keys         map[string]string // of the inference endpoint, with their tenants
+	keys         *keyring // of the inference endpoint
 	defaultModel string
 	engineEnv    map[string]string
 	now          func() time.Time
@@ -120,6 +120,7 @@ func (r *reconciler) sync(ctx context.Context) error {
 
 // pass brings everything one step closer to what is desired.
 func (r *reconciler) pass(ctx context.Context) {
+	r.refreshKeys()
 	entries := r.models.list()
 	statuses := r.engines.Status()
 	wanted := r.wanted(ctx, entries, statuses)
@@ -137,11 +138,26 @@ func (r *reconciler) pass(ctx context.Context) {
 	r.comparisons.tick(entries, r.now())
 }
 
+// refreshKeys takes over a change of the keys file.
+func (r *reconciler) refreshKeys() {
+	switch changed, err := r.keys.refresh(); {
+	case err != nil:
+		r.events.Add(stats.Event{Severity: stats.Error, Kind: "keys_not_read", Replica: -1, Message: err.Error()})
+	case changed:
+		r.events.Add(stats.Event{Severity: stats.Note, Kind: "keys_changed", Replica: -1, Message: fmt.Sprintf("The keys file has changed: %d keys are accepted now.", len(r.keys.current()))})
+	}
+}
+
 // wanted returns the specs of all replicas that shall run.
 func (r *reconciler) wanted(ctx context.Context, entries []*entry, statuses []supervisor.Status) []supervisor.Spec {
+	// A driver that hangs must not hold up whoever asks for places or problems.
+	var seen deck
+	if r.needsCards(entries) {
+		seen = r.places.cards.deck(ctx)
+	}
 	r.mu.Lock()
 	before := r.problems
-	r.problems = r.places.assign(ctx, entries, statuses)
+	r.problems = r.places.assign(seen, entries, statuses)
 	after := r.problems
 	var specs []supervisor.Spec
 	for _, e := range entries {
@@ -158,6 +174,13 @@ func (r *reconciler) wanted(ctx context.Context, entries []*entry, statuses []su
 	return specs
 }
 
+// needsCards says whether a model waits for cards.
+func (r *reconciler) needsCards(entries []*entry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.places.needCards(entries)
+}
+
 // problem says why a model has no place, or is empty.
 func (r *reconciler) problem(model string) string {
 	r.mu.Lock()
@@ -167,9 +190,13 @@ func (r *reconciler) problem(model string) string {
 
 // check says whether a model would find cards now, beside all that run.
 func (r *reconciler) check(ctx context.Context, m *lmwardenv1.Model) error {
+	var seen deck
+	if !r.places.request(m).NoGPU {
+		seen = r.places.cards.deck(ctx)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := r.places.try(ctx, r.places.request(m), r.engines.Status()); err != nil {
+	if _, err := r.places.try(seen, r.places.request(m), r.engines.Status()); err != nil {
 		return noCards(err.Error())
 	}
 	return nil

@@ -17,7 +17,7 @@ const staleFigures = 10 * time.Second
 // snapshot returns what the proxy needs to know: every model, also a stopped one, so
 // that a client learns why it is not served.
 func (r *reconciler) snapshot(entries []*entry, statuses []supervisor.Status) *proxy.Snapshot {
-	s := &proxy.Snapshot{DefaultModel: r.defaultModel, Keys: r.keys}
+	s := &proxy.Snapshot{DefaultModel: r.defaultModel, Keys: r.keys.current()}
 	byModel := make(map[string][]supervisor.Status)
 	for _, st := range statuses {
 		byModel[st.ID.Model] = append(byModel[st.ID.Model], st)
