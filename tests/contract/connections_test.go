@@ -15,9 +15,6 @@ import (
 )
 
 func keepAlive(t *testing.T, e *engine) {
-	// The connections of the tests' client become as old: one must not be used while it
-	// is being closed.
-	defer http.DefaultClient.CloseIdleConnections()
 	conn, err := net.Dial("tcp", e.address)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +74,7 @@ func (e *engine) beginStream(t *testing.T, path, body string) *stream {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", jsonContent)
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

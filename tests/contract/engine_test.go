@@ -116,7 +116,7 @@ func (e *engine) waitReady(t *testing.T) {
 			t.Fatalf("%s ended at its start with %v", e.name, e.cmd.ProcessState)
 		default:
 		}
-		answer, err := http.Get(e.url + "/health")
+		answer, err := client.Get(e.url + "/health")
 		if err != nil {
 			return err
 		}

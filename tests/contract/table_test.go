@@ -50,6 +50,10 @@ func table() []exchange {
 	return slices.Concat(chatTable(), completionsTable(), messagesTable(), responsesTable(), plainTable(), errorTable(), rankTable())
 }
 
+// client forgets its idle connections before an engine closes them: one must not be
+// used while it is being closed.
+var client = &http.Client{Transport: &http.Transport{IdleConnTimeout: 2 * time.Second, MaxIdleConnsPerHost: 8}}
+
 // answer is what came back.
 type answer struct {
 	status int
@@ -78,7 +82,7 @@ func (x exchange) send(ctx context.Context, url string) (answer, error) {
 			request.Header.Del(x.header[i])
 		}
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return answer{}, err
 	}
