@@ -23,19 +23,26 @@ type answer struct {
 // bytes: it has to be, to give back the model's name and to read the usage.
 const wholeLimit = 64 << 20
 
-// bufSize is the size of the pieces in which an answer is passed on, in bytes. An open
-// stream holds one, and what an engine sends at once is far smaller.
-const bufSize = 4 << 10
+// Sizes of the pieces in which an answer is passed on, in bytes. An open stream of
+// events holds one, and an event is smaller; of all else the more at once the better.
+const (
+	eventsPiece = 2 << 10
+	otherPiece  = 32 << 10
+)
 
-// buffers are the pieces in which answers are passed on.
-var buffers sync.Pool
+// pieces are the buffers in which answers are passed on, by size.
+var pieces = map[int]*sync.Pool{eventsPiece: {}, otherPiece: {}}
 
-// newBuffer returns a piece of bufSize bytes, to be put back into buffers.
-func newBuffer() *[]byte {
-	if b, ok := buffers.Get().(*[]byte); ok {
+// newBuffer returns a buffer for an answer of a content type, to be put back into pieces.
+func newBuffer(contentType string) *[]byte {
+	size := otherPiece
+	if isEvents(contentType) {
+		size = eventsPiece
+	}
+	if b, ok := pieces[size].Get().(*[]byte); ok {
 		return b
 	}
-	b := make([]byte, bufSize)
+	b := make([]byte, size)
 	return &b
 }
 
@@ -47,7 +54,7 @@ func (a *answer) begin() error {
 		return a.readWhole(wholeLimit)
 	}
 	a.flows = true
-	a.buf = newBuffer()
+	a.buf = newBuffer(kind)
 	var n int
 	for n == 0 && a.err == nil {
 		n, a.err = a.resp.Body.Read(*a.buf)
@@ -73,7 +80,7 @@ func (a *answer) readWhole(limit int64) error {
 		return nil
 	}
 	a.flows, a.first = true, b.Bytes()
-	a.buf = newBuffer()
+	a.buf = newBuffer("")
 	return nil
 }
 
@@ -81,7 +88,7 @@ func (a *answer) readWhole(limit int64) error {
 func (a *answer) close() {
 	_ = a.resp.Body.Close() // only the connection is affected
 	if a.buf != nil {
-		buffers.Put(a.buf)
+		pieces[len(*a.buf)].Put(a.buf)
 		a.buf, a.first = nil, nil
 	}
 }

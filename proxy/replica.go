@@ -124,6 +124,13 @@ const idleConnTimeout = 3 * time.Second
 // than an engine serves at once.
 const idleConnsPerReplica = 1024
 
+// Sizes of a connection's buffers, in bytes. They are held for as long as a stream is
+// open and hold an event at a time; what is larger passes them by.
+const (
+	connReadBuffer  = 2 << 10
+	connWriteBuffer = 1 << 10
+)
+
 // newTransport returns the way to one replica. It follows no proxy of the
 // environment, does not ask for compression, and waits for response headers without
 // limit: an engine sends none before a prefill of minutes is over.
@@ -135,6 +142,8 @@ func newTransport(o Options) *http.Transport {
 		MaxIdleConns:          0, // no limit over all; the next one is the limit
 		MaxIdleConnsPerHost:   idleConnsPerReplica,
 		ResponseHeaderTimeout: o.HeaderTimeout,
+		ReadBufferSize:        connReadBuffer,
+		WriteBufferSize:       connWriteBuffer,
 		TLSHandshakeTimeout:   10 * time.Second, // for engines of somebody else
 	}
 }
