@@ -52,7 +52,7 @@ func newAPI(c *control, token *auth.Token) *connect.Server {
 func newAdminHandler(api *connect.Server, c *control, metrics prometheus.Gatherer, page http.Handler) http.Handler {
 	grpcreflect.Register(api)
 	mux := http.NewServeMux()
-	connecthttp.Mount(mux, api)
+	connecthttp.Mount(mux, api, codecs())
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(services...)))
 	mux.Handle("/metrics", requireToken(c.access, promhttp.HandlerFor(metrics, promhttp.HandlerOpts{})))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
