@@ -31,7 +31,8 @@ type fakePlane struct {
 	snap          *proxy.Snapshot
 	views         map[string]route.View
 	conversations []route.ConversationView
-	trials        []*route.Trial // as begun and, nil, ended
+	cuts          map[proxy.ReplicaID]int // requests that a replica has when it is drained
+	trials        []*route.Trial          // as begun and, nil, ended
 }
 
 func (p *fakePlane) Apply(s *proxy.Snapshot) {
@@ -116,16 +117,28 @@ func (p *fakePlane) Forget(_ string, key route.Key) error {
 	return nil
 }
 
-func (p *fakePlane) Drain(context.Context, proxy.ReplicaID) (int, error) { return 0, nil }
+// Drain takes a replica out of rotation for good, and cuts what cuts says.
+func (p *fakePlane) Drain(_ context.Context, id proxy.ReplicaID) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range p.snap.Models {
+		if slices.ContainsFunc(m.Replicas, func(r proxy.Replica) bool { return r.ID == id }) {
+			return p.cuts[id], nil
+		}
+	}
+	return 0, proxy.ErrUnknownReplica
+}
 
 // fakeEngines is a supervisor whose replicas are ready as soon as they are wanted,
-// unless hold is set.
+// unless hold is set. Those that are not wanted any more are seen stopping, with their
+// cards, at least once, and until linger is taken back.
 type fakeEngines struct {
 	mu       sync.Mutex
 	specs    map[supervisor.ReplicaID]supervisor.Spec
 	status   map[supervisor.ReplicaID]supervisor.Status
 	applies  [][]supervisor.Spec // those that changed something
 	hold     bool                // new lives stay in the state starting
+	linger   bool                // those that stop do not end
 	restarts int
 }
 
@@ -150,7 +163,9 @@ func (e *fakeEngines) Apply(specs []supervisor.Spec) {
 	for id := range e.specs {
 		if !seen[id] {
 			delete(e.specs, id)
-			delete(e.status, id)
+			st := e.status[id]
+			st.State = supervisor.Stopping
+			e.status[id] = st
 			changed = true
 		}
 	}
@@ -188,6 +203,12 @@ func (e *fakeEngines) setHold(hold bool) {
 	e.hold = hold
 }
 
+func (e *fakeEngines) setLinger(linger bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.linger = linger
+}
+
 func (e *fakeEngines) Restart(id supervisor.ReplicaID) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,8 +225,11 @@ func (e *fakeEngines) Status() []supervisor.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var out []supervisor.Status
-	for _, st := range e.status {
+	for id, st := range e.status {
 		out = append(out, st)
+		if st.State == supervisor.Stopping && !e.linger {
+			delete(e.status, id)
+		}
 	}
 	slices.SortFunc(out, func(a, b supervisor.Status) int { return a.ID.Index - b.ID.Index })
 	return out
@@ -219,10 +243,12 @@ func (e *fakeEngines) Logs(_ context.Context, id supervisor.ReplicaID, q supervi
 	return yield(lines[max(0, len(lines)-q.Tail):])
 }
 
-func (e *fakeEngines) WaitStopped(_ context.Context, model string) error {
-	for _, st := range e.Status() {
-		if st.ID.Model == model {
-			return fmt.Errorf("%s still runs", model)
+func (e *fakeEngines) WaitStopped(ctx context.Context, model string) error {
+	for slices.ContainsFunc(e.Status(), func(st supervisor.Status) bool { return st.ID.Model == model }) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
 		}
 	}
 	return nil
