@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
@@ -156,7 +158,7 @@ func TestChanges(t *testing.T) {
 	equal(lastCall[*lmwardenv1.StopModelRequest](t, box), &lmwardenv1.StopModelRequest{Name: "qwen3-4b", Wait: true})
 	ok("model", "logs", "qwen3-4b", "--replica", "1", "--tail", "5", "--life", "2")
 	equal(lastCall[*lmwardenv1.StreamLogsRequest](t, box), &lmwardenv1.StreamLogsRequest{Model: "qwen3-4b", Index: 1, Tail: 5, Incarnation: 2})
-	ok("replica", "restart", "qwen3-4b", "1")
+	ok("replica", "restart", "qwen3-4b", "1", "--no-wait")
 	equal(lastCall[*lmwardenv1.RestartReplicaRequest](t, box), &lmwardenv1.RestartReplicaRequest{Model: "qwen3-4b", Index: 1})
 	ok("conversation", "move", "qwen3-4b", "aa", "3")
 	equal(lastCall[*lmwardenv1.MoveConversationRequest](t, box), &lmwardenv1.MoveConversationRequest{Model: "qwen3-4b", Conversation: "aa", Replica: 3})
@@ -171,6 +173,58 @@ func TestStartWaits(t *testing.T) {
 	got := newFakeBox(t).lmwarden(t, "model", "start", "qwen3-4b", "--wait")
 	if got.code != 0 || !strings.Contains(got.stdout, "ready") || !strings.Contains(got.err, "replica 0: ready") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.stdout, got.err)
+	}
+}
+
+// TestRestartWaits follows a restart until the next life is ready, or failed.
+func TestRestartWaits(t *testing.T) {
+	box := newFakeBox(t)
+	got := box.lmwarden(t, "replica", "restart", "qwen3-4b", "0", "-o", "json")
+	var replica lmwardenv1.Replica
+	if err := protojson.Unmarshal([]byte(got.stdout), &replica); err != nil || replica.GetIncarnation() != 2 {
+		t.Errorf("%v, life %d, want the second\n%s", err, replica.GetIncarnation(), got.err)
+	}
+	if want := "replica 0: stopping\nreplica 0: loading weights\n"; got.err != want {
+		t.Errorf("progress %q, want %q", got.err, want)
+	}
+	got = box.lmwarden(t, "replica", "restart", "qwen3-4b", "1")
+	if got.code != exitFailure || !strings.Contains(got.err, "did not start again: the engine ended with exit code 1") {
+		t.Errorf("a restart that fails: exit code %d: %s", got.code, got.err)
+	}
+}
+
+// TestConnectAsksForAKey prints no key that the daemon would refuse.
+func TestConnectAsksForAKey(t *testing.T) {
+	box := newFakeBox(t)
+	box.keys = true
+	got := box.lmwarden(t, "connect", "claude-code")
+	if !strings.Contains(got.stdout, "ANTHROPIC_AUTH_TOKEN=YOUR_KEY") || !strings.Contains(got.stdout, "# this daemon asks for a key") || !strings.Contains(got.err, "--key") {
+		t.Errorf("printed %s%s", got.stdout, got.err)
+	}
+	got = box.lmwarden(t, "connect", "claude-code", "--key", "k1")
+	if !strings.Contains(got.stdout, "ANTHROPIC_AUTH_TOKEN=k1") || strings.Contains(got.stdout+got.err, "asks for a key") {
+		t.Errorf("with a key: %s%s", got.stdout, got.err)
+	}
+}
+
+func TestShellLine(t *testing.T) {
+	if got, want := shellLine([]string{"vllm", "--x={\"a\":1}", "it's", ""}), `vllm '--x={"a":1}' 'it'\''s' ''`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestStatsOfAnIdleBox prints no rows of zeros.
+func TestStatsOfAnIdleBox(t *testing.T) {
+	a := &app{streams: streams{getenv: func(string) string { return "1" }}}
+	var out strings.Builder
+	a.printThroughput(&out, &lmwardenv1.Throughput{Buckets: []*lmwardenv1.ThroughputBucket{{}, {}}})
+	if want := "No request ended in this time.\ncache hit of the last hour: not reported\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+	out.Reset()
+	a.printThroughput(&out, &lmwardenv1.Throughput{Step: durationpb.New(5 * time.Minute), Buckets: []*lmwardenv1.ThroughputBucket{{}, {}, {Requests: 1}, {}}})
+	if got := out.String(); strings.Count(got, "0.0") != 2 || !strings.Contains(got, "Before that: nothing for 10m 0s.") {
+		t.Errorf("printed %q, want two rows and the time before them", got)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // client insists on a key.
 var recipes = map[string]string{
 	"claude-code": `# in the shell that starts Claude Code
-export ANTHROPIC_BASE_URL={{.URL}}
+{{.Note}}export ANTHROPIC_BASE_URL={{.URL}}
 export ANTHROPIC_AUTH_TOKEN={{.Key}}
 export ANTHROPIC_MODEL={{.Model}}
 export ANTHROPIC_DEFAULT_OPUS_MODEL={{.Model}}
@@ -28,7 +28,7 @@ export ANTHROPIC_DEFAULT_HAIKU_MODEL={{.Model}}
 export CLAUDE_CODE_GATEWAY_HINT_HEADERS=1
 claude
 `,
-	"codex": `# in ~/.codex/config.toml
+	"codex": `{{.Note}}# in ~/.codex/config.toml
 model = "{{.Model}}"
 model_provider = "lmwarden"
 
@@ -54,15 +54,22 @@ env_key = "LMWARDEN_KEY"
   }
 }
 `,
-	"openai": `# for clients and SDKs of the OpenAI API
+	"openai": `{{.Note}}# for clients and SDKs of the OpenAI API
 export OPENAI_BASE_URL={{.URL}}/v1
 export OPENAI_API_KEY={{.Key}}
 export OPENAI_MODEL={{.Model}}
 `,
 }
 
-// recipe is what a recipe is filled with.
-type recipe struct{ URL, Model, Key string }
+// recipe is what a recipe is filled with. Note is a comment that must be heeded, with its
+// line end, or empty.
+type recipe struct{ URL, Model, Key, Note string }
+
+// Keys of a recipe when none was given: any text will do, or one is needed.
+const (
+	anyKey  = "lmwarden"
+	yourKey = "YOUR_KEY"
+)
 
 // recipeNames returns the clients that there are recipes for.
 func recipeNames() []string { return []string{"claude-code", "codex", "opencode", "openai"} }
@@ -90,12 +97,16 @@ func (a *app) connectCommand() *cobra.Command {
 			if model, err = a.chooseModel(c.Context(), cs, model); err != nil {
 				return err
 			}
-			filled := recipe{URL: reachableURL(info.GetInfo().GetInferenceUrl(), a.addr), Model: model, Key: key}
+			filled := recipe{URL: reachableURL(info.GetInfo().GetInferenceUrl(), a.addr), Model: model, Key: or(key, anyKey)}
+			if key == "" && info.GetInfo().GetAsksForKey() {
+				filled.Key, filled.Note = yourKey, "# this daemon asks for a key: put one of its inference_auth.keys_file in place of "+yourKey+"\n"
+				fmt.Fprintf(a.err, "This daemon asks for a key: put one of its inference_auth.keys_file in place of %s, or pass it with --key.\n", yourKey)
+			}
 			return template.Must(template.New(args[0]).Parse(text)).Execute(a.out, filled)
 		},
 	}
 	c.Flags().StringVar(&model, "model", "", "model to use; not needed when there is only one")
-	c.Flags().StringVar(&key, "key", "lmwarden", "API key; any text will do unless the daemon has keys")
+	c.Flags().StringVar(&key, "key", "", "API key to print; not needed when the daemon asks for none")
 	return c
 }
 

@@ -128,7 +128,7 @@ func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
 	}
 	a.announce(box.daemon)
 	fmt.Fprintf(a.err, "model                    %s, four replicas on simulated cards\n", demoModel)
-	fmt.Fprintf(a.err, "try it                   lmwarden --addr %s connect claude-code\n", localURL(box.daemon.AdminAddr()))
+	fmt.Fprintf(a.err, "try it                   %s --addr %s connect claude-code\n", a.self, localURL(box.daemon.AdminAddr()))
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() { box.followLoad(following) })

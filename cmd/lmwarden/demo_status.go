@@ -50,7 +50,7 @@ func (l *liveStatus) add(turn bench.Turn) {
 func (l *liveStatus) line(now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := now.Format(time.TimeOnly) + "  no turn ended" // a first one takes its time
+	text := now.Format(time.TimeOnly) + "  the turns are still being answered" // one takes its time
 	if l.all > 0 {
 		text = fmt.Sprintf("%s  %s", now.Format(time.TimeOnly), plural(l.all, "turn", "turns"))
 	}

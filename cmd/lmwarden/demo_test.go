@@ -183,7 +183,7 @@ func TestStatusLine(t *testing.T) {
 	if got := live.line(noon); got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
-	if got := live.line(noon); got != "12:00:00  no turn ended" {
+	if got := live.line(noon); got != "12:00:00  the turns are still being answered" {
 		t.Errorf("the next line is %q", got)
 	}
 }

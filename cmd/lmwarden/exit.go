@@ -88,7 +88,11 @@ func (a *app) sentence(err error) error {
 	var urlError *url.Error
 	switch {
 	case rpc.Code() == connect.CodeUnimplemented:
-		return fmt.Errorf("what answers at %s does not know this call (%s); is it the admin address of a daemon of this version?", a.addr, rpc.Message())
+		what := "does not know this call"
+		if rpc.Message() != "" {
+			what += " (" + rpc.Message() + ")"
+		}
+		return fmt.Errorf("what answers at %s %s; is it the admin address of a daemon of this version?", a.addr, what)
 	case rpc.IsRemote() && rpc.Message() != "":
 		return &codeError{exitCode(err), errors.New(rpc.Message())}
 	case errors.As(err, &dial) && dial.Op == "dial":

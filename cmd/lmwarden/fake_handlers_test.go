@@ -71,7 +71,35 @@ func (b *fakeBox) ListReplicas(context.Context, *lmwardenv1.ListReplicasRequest)
 
 func (b *fakeBox) RestartReplica(_ context.Context, r *lmwardenv1.RestartReplicaRequest) (*lmwardenv1.RestartReplicaResponse, error) {
 	b.asked(r)
-	return &lmwardenv1.RestartReplicaResponse{Replica: fakeReplicas()[0]}, has(r.GetModel())
+	return &lmwardenv1.RestartReplicaResponse{Replica: fakeReplicas()[min(r.GetIndex(), 1)]}, has(r.GetModel())
+}
+
+// WatchReplicas shows replicas that are restarted: 0 becomes ready, 1 fails.
+func (b *fakeBox) WatchReplicas(_ context.Context, _ *lmwardenv1.WatchReplicasRequest, stream lmwardenv1connect.ReplicaServiceWatchReplicasServerStream) error {
+	steps := []struct {
+		life  uint64 // above the present one
+		state lmwardenv1.ReplicaState
+		phase string
+	}{
+		{0, lmwardenv1.ReplicaState_REPLICA_STATE_READY, ""},
+		{0, lmwardenv1.ReplicaState_REPLICA_STATE_STOPPING, ""},
+		{1, lmwardenv1.ReplicaState_REPLICA_STATE_STARTING, "loading weights"},
+		{1, lmwardenv1.ReplicaState_REPLICA_STATE_READY, ""},
+	}
+	for _, step := range steps {
+		replicas := fakeReplicas()
+		for i, r := range replicas {
+			r.State, r.Phase = step.state, step.phase
+			r.Incarnation += step.life
+			if i == 1 && step.life > 0 && step.phase == "" {
+				r.State = lmwardenv1.ReplicaState_REPLICA_STATE_FAILED
+			}
+		}
+		if err := stream.Send(&lmwardenv1.WatchReplicasResponse{Replicas: replicas}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *fakeBox) DrainReplica(_ context.Context, r *lmwardenv1.DrainReplicaRequest) (*lmwardenv1.DrainReplicaResponse, error) {
@@ -175,7 +203,7 @@ func (b *fakeBox) ListRequests(_ context.Context, r *lmwardenv1.ListRequestsRequ
 }
 
 func (b *fakeBox) GetInfo(context.Context, *lmwardenv1.GetInfoRequest) (*lmwardenv1.GetInfoResponse, error) {
-	return &lmwardenv1.GetInfoResponse{Info: &lmwardenv1.Info{Version: "1.0", InferenceUrl: b.inference, AdminUrl: b.url}}, nil
+	return &lmwardenv1.GetInfoResponse{Info: &lmwardenv1.Info{Version: "1.0", InferenceUrl: b.inference, AdminUrl: b.url, AsksForKey: b.keys}}, nil
 }
 
 func (b *fakeBox) RunDoctor(context.Context, *lmwardenv1.RunDoctorRequest) (*lmwardenv1.RunDoctorResponse, error) {

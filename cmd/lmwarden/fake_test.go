@@ -46,6 +46,7 @@ type fakeBox struct {
 
 	url       string
 	inference string // what GetInfo tells
+	keys      bool   // and whether a key is asked for
 
 	mu    sync.Mutex
 	fail  error // answered to every call when set
@@ -140,6 +141,7 @@ func fakeReplicas() []*lmwardenv1.Replica {
 			Model: "qwen3-4b", Index: 0, State: lmwardenv1.ReplicaState_REPLICA_STATE_READY, Since: ago(3*time.Hour + 5*time.Minute),
 			Pid: 4711, Port: 18100, Url: "http://127.0.0.1:18100", Incarnation: 1, Gpus: []string{"GPU-0"},
 			CapacityTokens: proto.Uint64(46_128), EngineVersion: "0.32.0",
+			Command: []string{"vllm", "serve", "Qwen/Qwen3-4B-Instruct-2507", "--port", "18100"},
 		},
 		{
 			Model: "qwen3-4b", Index: 1, State: lmwardenv1.ReplicaState_REPLICA_STATE_BACKOFF, Since: ago(42 * time.Second),

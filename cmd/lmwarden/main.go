@@ -23,7 +23,7 @@ func main() {
 		os.Exit(vllmd.Main(os.Args[2:], os.Stdout, os.Stderr))
 	}
 	ctx, stop := watchSignals(context.Background())
-	code := run(ctx, streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now}, os.Args[1:])
+	code := run(ctx, streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, now: time.Now, self: os.Args[0]}, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

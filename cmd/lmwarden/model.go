@@ -162,7 +162,7 @@ func (a *app) printModels(w io.Writer, models []*lmwardenv1.Model) {
 	if a.wide() {
 		extra = usedFields(models)
 		for _, f := range extra {
-			headings = append(headings, f.Face.GetLabel())
+			headings = append(headings, f.Name)
 		}
 	}
 	t := a.newTable(headings...)

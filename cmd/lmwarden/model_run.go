@@ -124,6 +124,20 @@ func (a *app) modelRemoveCommand() *cobra.Command {
 	return c
 }
 
+// explainEmptyLog says why a log has no line: an engine that could not be run wrote none.
+func (a *app) explainEmptyLog(ctx context.Context, cs *clients, req *lmwardenv1.StreamLogsRequest) {
+	why := "it has not said anything"
+	list, err := cs.replicas.ListReplicas(ctx, &lmwardenv1.ListReplicasRequest{Model: req.GetModel()})
+	if err == nil {
+		for _, r := range list.GetReplicas() {
+			if r.GetIndex() == req.GetIndex() && r.GetMessage() != "" {
+				why = r.GetMessage()
+			}
+		}
+	}
+	fmt.Fprintf(a.err, "The engine of replica %d wrote no line: %s\n", req.GetIndex(), why)
+}
+
 func (a *app) modelLogsCommand() *cobra.Command {
 	req := &lmwardenv1.StreamLogsRequest{}
 	c := &cobra.Command{
@@ -141,13 +155,19 @@ func (a *app) modelLogsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return receive(c.Context(), stream, func(m *lmwardenv1.StreamLogsResponse) error {
+			lines := 0
+			err = receive(c.Context(), stream, func(m *lmwardenv1.StreamLogsResponse) error {
+				lines += len(m.GetLines())
 				return a.showLine(m, func(w io.Writer) {
 					for _, line := range m.GetLines() {
 						fmt.Fprintln(w, line)
 					}
 				})
 			})
+			if err == nil && lines == 0 {
+				a.explainEmptyLog(c.Context(), cs, req)
+			}
+			return err
 		},
 	}
 	c.Flags().Uint32Var(&req.Index, "replica", 0, "index of the replica")

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,10 +16,7 @@ import (
 func (a *app) replicaCommand() *cobra.Command {
 	return parent("replica", "List, restart, drain and resume single replicas",
 		a.replicaListCommand(),
-		a.replicaVerb("restart", "Drain a replica, end its processes and start it again", func(c *cobra.Command, cs *clients, model string, index uint32) (*lmwardenv1.Replica, error) {
-			r, err := cs.replicas.RestartReplica(c.Context(), &lmwardenv1.RestartReplicaRequest{Model: model, Index: index})
-			return r.GetReplica(), err
-		}),
+		a.replicaRestartCommand(),
 		a.replicaVerb("drain", "Take a replica out of rotation; it finishes what it has", func(c *cobra.Command, cs *clients, model string, index uint32) (*lmwardenv1.Replica, error) {
 			r, err := cs.replicas.DrainReplica(c.Context(), &lmwardenv1.DrainReplicaRequest{Model: model, Index: index})
 			return r.GetReplica(), err
@@ -44,6 +44,60 @@ func (a *app) replicaListCommand() *cobra.Command {
 			}
 			return a.show(list, func(w io.Writer) { a.printReplicas(w, list.GetReplicas()) })
 		},
+	}
+}
+
+func (a *app) replicaRestartCommand() *cobra.Command {
+	noWait := false
+	c := a.replicaVerb("restart", "Let a replica finish what it has, end its processes and start it again", func(c *cobra.Command, cs *clients, model string, index uint32) (*lmwardenv1.Replica, error) {
+		r, err := cs.replicas.RestartReplica(c.Context(), &lmwardenv1.RestartReplicaRequest{Model: model, Index: index})
+		if err != nil || noWait {
+			return r.GetReplica(), err
+		}
+		return a.waitRestarted(c.Context(), cs, r.GetReplica())
+	})
+	c.Flags().BoolVar(&noWait, "no-wait", false, "return at once, before the replica is ready again")
+	return c
+}
+
+// waitRestarted follows a replica until a later life than the one it had is ready.
+// Progress goes to standard error. The restart goes on when the caller leaves.
+func (a *app) waitRestarted(ctx context.Context, cs *clients, old *lmwardenv1.Replica) (*lmwardenv1.Replica, error) {
+	stream, err := cs.replicas.WatchReplicas(ctx, &lmwardenv1.WatchReplicasRequest{Model: old.GetModel()})
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close() //nolint:errcheck // nothing is sent any more
+	said := ""
+	for {
+		m, err := stream.Receive()
+		if err != nil {
+			return nil, err
+		}
+		at := slices.IndexFunc(m.GetReplicas(), func(r *lmwardenv1.Replica) bool { return r.GetIndex() == old.GetIndex() })
+		if at < 0 {
+			return nil, &codeError{exitNotFound, fmt.Errorf("replica %d of %s is gone: its model was stopped or changed meanwhile", old.GetIndex(), old.GetModel())}
+		}
+		r := m.GetReplicas()[at]
+		later := r.GetIncarnation() > old.GetIncarnation()
+		switch r.GetState() {
+		case lmwardenv1.ReplicaState_REPLICA_STATE_READY:
+			if later {
+				return r, nil
+			}
+		case lmwardenv1.ReplicaState_REPLICA_STATE_FAILED, lmwardenv1.ReplicaState_REPLICA_STATE_BACKOFF:
+			if later {
+				return nil, fmt.Errorf("replica %d of %s did not start again: %s", r.GetIndex(), r.GetModel(), or(r.GetMessage(), enumWord(r.GetState())))
+			}
+		}
+		now := or(r.GetPhase(), enumWord(r.GetState()))
+		if !later && r.GetState() == lmwardenv1.ReplicaState_REPLICA_STATE_READY {
+			now = "" // the restart has not begun
+		}
+		if now != "" && now != said {
+			fmt.Fprintf(a.err, "replica %d: %s\n", r.GetIndex(), now)
+		}
+		said = or(now, said)
 	}
 }
 
@@ -102,12 +156,30 @@ func (a *app) printReplicas(w io.Writer, replicas []*lmwardenv1.Replica) {
 	}
 	t.print(w)
 	for _, r := range replicas {
-		for _, line := range []string{r.GetPhase(), r.GetMessage()} {
+		lines := []string{r.GetPhase(), r.GetMessage()}
+		if a.wide() && len(r.GetCommand()) > 0 {
+			lines = append(lines, "runs "+shellLine(r.GetCommand()))
+		}
+		for _, line := range lines {
 			if line != "" {
 				_, _ = io.WriteString(w, r.GetModel()+"/"+count(r.GetIndex())+": "+line+"\n")
 			}
 		}
 	}
+}
+
+// shellLine writes a command as it could be typed.
+func shellLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		if word == "" || strings.ContainsFunc(word, func(r rune) bool {
+			return !strings.ContainsRune("-_./:=,@%+", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+		}) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		quoted[i] = word
+	}
+	return strings.Join(quoted, " ")
 }
 
 // positive prints a number that is only there above 0.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,6 +20,8 @@ type streams struct {
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
+	// self is how the program was called: "bin/lmwarden"; empty means "lmwarden".
+	self string
 }
 
 // app holds what all verbs share: the streams and the flags of the root.
@@ -26,6 +30,8 @@ type app struct {
 	addr   string
 	token  string
 	output string
+	// self is how this program was called, for what it says to type.
+	self string
 	// parsed is set when flags and arguments were understood; an error before that is
 	// one of usage.
 	parsed bool
@@ -33,7 +39,7 @@ type app struct {
 
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, s streams, args []string) int {
-	a := &app{streams: s}
+	a := &app{streams: s, self: or(s.self, "lmwarden")}
 	root := a.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -69,6 +75,8 @@ func (a *app) newRoot() *cobra.Command {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetHelpCommand(helpCommand())
 
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.addr, "addr", or(a.getenv("LMWARDEN_ADDR"), defaultAddr), "address of the daemon's admin API; also LMWARDEN_ADDR")
@@ -85,6 +93,12 @@ func (a *app) newRoot() *cobra.Command {
 		a.gpuCommand(), a.statsCommand(), a.requestCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.backupCommand(), a.connectCommand(), a.apiCommand())
 	root.AddCommand(a.versionCommand(), newDocsCommand())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noSuchVerb, printHelp
+		}
+	}
 	return root
 }
 
@@ -105,6 +119,41 @@ func parent(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Args: noSuchVerb, RunE: printHelp}
 	c.AddCommand(children...)
 	return c
+}
+
+// helpCommand prints the help of a verb, and refuses what is none.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [VERB]",
+		Short: "Print the help of a verb",
+		RunE: func(c *cobra.Command, args []string) error {
+			verb, rest, err := c.Root().Find(args)
+			if err == nil {
+				err = noSuchVerb(verb, rest)
+			}
+			if err != nil {
+				return usageErrorf("%w", err)
+			}
+			return verb.Help()
+		},
+	}
+}
+
+// goErrors are how Go's own parsers begin and what a person would say.
+var goErrors = regexp.MustCompile(`strconv\.\w+: parsing "[^"]*": (invalid syntax|value out of range)`)
+
+// flagError says what is wrong with the value of a flag without Go's own words.
+func flagError(err error) error {
+	text := goErrors.ReplaceAllStringFunc(err.Error(), func(found string) string {
+		if strings.HasSuffix(found, "out of range") {
+			return "it is too large"
+		}
+		return "it is not a number of the kind that is wanted"
+	})
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
 }
 
 func printHelp(c *cobra.Command, _ []string) error { return c.Help() }

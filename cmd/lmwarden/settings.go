@@ -130,6 +130,9 @@ func (f *settingFlag) Type() string {
 // help is the field's own sentence, with what its absence means.
 func (f *settingFlag) help() string {
 	help := f.field.Face.GetHelp()
+	if f.repeats() {
+		help = strings.TrimSuffix(help, ".") + "; one flag for each item"
+	}
 	if absent := f.field.Face.GetAbsent(); absent != "" {
 		help = strings.TrimSuffix(help, ".") + " (without: " + absent + ")"
 	}
@@ -137,7 +140,7 @@ func (f *settingFlag) help() string {
 }
 
 // settingRows lists the fields of a settings message with their values for a person:
-// those that are set, or all of them.
+// those that are set, or all of them. The name is the one of flags and files.
 func settingRows(m proto.Message, all bool) (rows [][3]string) {
 	for _, f := range face.Fields(m.ProtoReflect().Descriptor()) {
 		text, err := face.Get(m, f.Name)
@@ -152,7 +155,7 @@ func settingRows(m proto.Message, all bool) (rows [][3]string) {
 		} else if unit := f.Face.GetUnit(); unit != "" && f.Kind != lmwardenv1.SettingsKind_SETTINGS_KIND_DURATION {
 			text += " " + unit
 		}
-		rows = append(rows, [3]string{f.Face.GetLabel(), text, appliesWord(f.Face.GetApplies())})
+		rows = append(rows, [3]string{f.Name, text, appliesWord(f.Face.GetApplies())})
 	}
 	return rows
 }

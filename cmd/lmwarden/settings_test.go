@@ -58,7 +58,7 @@ func TestNewFieldIsAFlag(t *testing.T) {
 	if !m.Get(md.Fields().ByName("warm_start")).Bool() {
 		t.Error("the new field was not set")
 	}
-	if rows := settingRows(m, false); len(rows) != 2 || rows[1] != [3]string{"Warm start", "on", ""} {
+	if rows := settingRows(m, false); len(rows) != 2 || rows[1] != [3]string{"warm_start", "on", ""} {
 		t.Errorf("rows %v", rows)
 	}
 }

@@ -13,14 +13,17 @@ var errInterrupted = errors.New("interrupted")
 
 type hurryKey struct{}
 
-// watchSignals returns a context that the first SIGINT or SIGTERM ends, the polite
-// request to stop. The second one ends the context of [hurry]: a daemon then kills
+// watchSignals returns a context that the first SIGINT, SIGTERM or SIGHUP (a terminal that
+// was closed) ends, the polite request to stop. The second one ends the context of [hurry]: a daemon then kills
 // what it was still waiting for. The third one ends the process on the spot.
 func watchSignals(parent context.Context) (ctx context.Context, stop func()) {
 	hurried, hurryUp := context.WithCancelCause(parent)
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, hurryKey{}, hurried))
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup asks for
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	done := make(chan struct{})
 	go func() {
 		for n := 1; ; n++ {

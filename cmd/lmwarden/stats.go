@@ -50,7 +50,12 @@ func (a *app) statsCommand() *cobra.Command {
 
 func (a *app) printThroughput(w io.Writer, throughput *lmwardenv1.Throughput) {
 	t := a.newTable("from", ">cached tok/s", ">computed tok/s", ">completion tok/s", ">hits", ">requests")
+	began, idle := false, 0
 	for _, b := range throughput.GetBuckets() {
+		if began = began || worked(b); !began {
+			idle++ // the time before the first request says nothing
+			continue
+		}
 		hits := ""
 		if prompt := b.GetCachedPerSecond() + b.GetComputedPerSecond(); prompt > 0 {
 			hits = share(b.GetCachedPerSecond() / prompt)
@@ -58,8 +63,21 @@ func (a *app) printThroughput(w io.Writer, throughput *lmwardenv1.Throughput) {
 		t.add(clock(b.GetStart()), fmt.Sprintf("%.0f", b.GetCachedPerSecond()), fmt.Sprintf("%.0f", b.GetComputedPerSecond()),
 			fmt.Sprintf("%.1f", b.GetCompletionPerSecond()), hits, count(b.GetRequests()))
 	}
-	t.print(w)
+	switch {
+	case !began:
+		_, _ = io.WriteString(w, "No request ended in this time.\n")
+	default:
+		t.print(w)
+	}
+	if began && idle > 0 {
+		_, _ = fmt.Fprintf(w, "Before that: nothing for %s.\n", span(time.Duration(idle)*throughput.GetStep().AsDuration()))
+	}
 	_, _ = fmt.Fprintf(w, "cache hit of the last hour: %s\n", optional(throughput.HitRateHour, share))
+}
+
+// worked says whether anything happened in a span of time.
+func worked(b *lmwardenv1.ThroughputBucket) bool {
+	return b.GetRequests() > 0 || b.GetCachedPerSecond() > 0 || b.GetComputedPerSecond() > 0 || b.GetCompletionPerSecond() > 0
 }
 
 func (a *app) printLatency(w io.Writer, latency *lmwardenv1.QueryLatencyResponse) {
