@@ -279,10 +279,17 @@ func (c *Core) letPlain(ti int32) {
 	c.unqueue(t)
 	t.wait = c.at - t.arrived
 	d := Decision{Replica: none, Home: none}
-	if c.set.Affinity {
-		c.decideKeyed(ti, &d)
-	} else {
+	if !c.untried(t) {
+		t.tried = t.tried[:0] // one that failed it is better than none
+	}
+	switch {
+	case !c.set.Affinity:
 		c.decide(ti, &d, ClassOff, c.placeOff(t, &d))
+	case len(t.tried) > 0:
+		to := c.elsewhere(t, &d)
+		c.decide(ti, &d, c.rerouteClass(t, to), to)
+	default:
+		c.decideKeyed(ti, &d)
 	}
 	t.terms = append(t.terms[:0], d.Terms...)
 	d.Terms = t.terms

@@ -376,3 +376,34 @@ func TestVictimIsPardoned(t *testing.T) {
 		t.Error("the conversation gave its place up for nobody")
 	}
 }
+
+// TestSentBackWhenTheDoorCloses sends a request back to the door whose replica failed
+// it, and then switches admission, or affinity with it, off: it goes to the replica that
+// has not failed it or, when that is gone too, to the one that has.
+func TestSentBackWhenTheDoorCloses(t *testing.T) {
+	for _, affinity := range []bool{true, false} {
+		for _, gone := range []bool{false, true} {
+			b := doorBox(t, 2, 10_000)
+			failing, d := b.arrive(sized(1, 9000))
+			failed, other := d.Replica, 1-d.Replica
+			b.arrive(sized(2, 9000))
+			if !b.c.Requeue(b.now, failing) || len(b.released()) != 0 {
+				t.Fatal("a request that was failed does not wait for the other replica")
+			}
+			want := other
+			if gone {
+				want = failed
+				b.reps[other].Ready = false
+				b.apply()
+			}
+			s := DefaultSettings()
+			s.Affinity = affinity
+			b.c.SetSettings(b.now, s)
+			got, ok := b.released()[failing]
+			if !ok || got.Replica != want {
+				t.Errorf("affinity %v, other gone %v: %+v, want replica %d", affinity, gone, got, want)
+			}
+			checkInside(t, b.c)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 	}
 	v.open++
 	c.table.move(i, listBusy)
-	c.setLive(i, true)
+	c.setLive(i, working)
 	if v.group != (Key{}) && v.group != v.key && !v.agent {
 		c.table.groups[v.group] = i
 	}
@@ -78,8 +78,8 @@ func (c *Core) adopt(i, shared int32) {
 		return
 	}
 	c.shadow.shared.ref(shared)
-	live := v.live
-	c.setLive(i, false)
+	was := v.live
+	c.setLive(i, notLive)
 	if v.admitted {
 		c.replicas[v.home].places.remove(&c.shadow.shared, v.size, v.shared)
 	}
@@ -87,7 +87,7 @@ func (c *Core) adopt(i, shared int32) {
 	if v.admitted {
 		c.replicas[v.home].places.add(&c.shadow.shared, v.size, v.shared)
 	}
-	c.setLive(i, live)
+	c.setLive(i, was)
 }
 
 // leave ends a ticket's part in its conversation. A conversation that was never
@@ -112,7 +112,7 @@ func (c *Core) leave(t *ticket) {
 		c.replicas[v.home].idle.remove(&c.table, i)
 		c.replicas[v.home].idle.append(&c.table, i)
 	}
-	c.table.move(i, listFresh+v.ageClass())
+	c.table.move(i, listWarm+v.ageClass())
 }
 
 // endTurn records a served turn of a conversation.

@@ -12,7 +12,7 @@ type failer interface {
 func checkInside(t failer, c *Core) {
 	t.Helper()
 	checkTable(t, c)
-	live := make([]ledger, len(c.replicas))
+	lives, works := make([]ledger, len(c.replicas)), make([]ledger, len(c.replicas))
 	cache := make([]ledger, len(c.replicas))
 	refs := make([]int32, len(c.shadow.shared.slots))
 	sp := &c.shadow.shared
@@ -27,8 +27,11 @@ func checkInside(t failer, c *Core) {
 			continue
 		}
 		count(v.shared)
-		if v.live && v.home != none {
-			live[v.home].add(sp, v.liveOwn, v.shared)
+		if v.live >= live && v.home != none {
+			lives[v.home].add(sp, v.liveOwn, v.shared)
+		}
+		if v.live >= working && v.home != none {
+			works[v.home].add(sp, v.liveOwn, v.shared)
 		}
 		for n := v.nodes; n != none; n = c.shadow.nodes[n].next {
 			if c.shadow.nodes[n].conv != int32(i) {
@@ -64,7 +67,8 @@ func checkInside(t failer, c *Core) {
 	checkDoor(t, c)
 	for i := range c.replicas {
 		r := &c.replicas[i]
-		sameLedger(t, "live", i, &r.live, &live[i])
+		sameLedger(t, "live", i, &r.live, &lives[i])
+		sameLedger(t, "working", i, &r.working, &works[i])
 		sameLedger(t, "cache", i, &r.cache, &cache[i])
 		if r.Capacity > 0 && r.cache.own > r.Capacity {
 			t.Fatalf("replica %d of %d tokens is believed to hold %d", i, r.Capacity, r.cache.own)

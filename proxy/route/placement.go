@@ -15,8 +15,15 @@ const (
 const convInFlight = 8
 
 // weigh fills the terms of all replicas for a ticket: score = in flight + 8 x
-// resident/capacity + live conversations. The middle term is left out for all when
+// resident/capacity + conversations at work. The middle term is left out for all when
 // one capacity is unknown.
+//
+// The rule was first stated with every conversation that had a turn in the last five
+// minutes as its last term. Clients that ask once and leave then weighed on their homes
+// for five minutes: a replica that came back from a restart, the only one without such
+// memories, was sent every new conversation while the others stood idle. A conversation
+// counts here while it has a request, or is idle for no longer than clients have been
+// seen to need, see expected. That is the same number wherever clients do come back.
 func (c *Core) weigh(t *ticket, d *Decision) {
 	terms := c.terms[:c.present]
 	known := true
@@ -26,10 +33,10 @@ func (c *Core) weigh(t *ticket, d *Decision) {
 	for i := range terms {
 		r := &c.replicas[i]
 		m := Term{
-			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.live.count),
+			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.working.count),
 			Fill: -1, Price: -1, Eligible: c.eligible(t, i),
 		}
-		m.Score = float64(r.inFlight) + weightLive*float64(r.live.count)
+		m.Score = float64(r.inFlight) + weightLive*float64(r.working.count)
 		if known {
 			m.Fill = min(1, float64(r.cache.total())/float64(r.Capacity))
 			m.Score += weightFill * m.Fill
@@ -39,12 +46,12 @@ func (c *Core) weigh(t *ticket, d *Decision) {
 	d.Terms = terms
 }
 
-// lighter orders replicas of equal weight: fewer live conversations, then fewer
+// lighter orders replicas of equal weight: fewer conversations at work, then fewer
 // recent failures, then least recently chosen.
 func (c *Core) lighter(a, b int) bool {
 	x, y := &c.replicas[a], &c.replicas[b]
-	if x.live.count != y.live.count {
-		return x.live.count < y.live.count
+	if x.working.count != y.working.count {
+		return x.working.count < y.working.count
 	}
 	if f, g := x.recentFailures(c.at), y.recentFailures(c.at); f != g {
 		return f < g
@@ -140,7 +147,7 @@ func (c *Core) placeByKin(t *ticket, d *Decision) int {
 func (c *Core) placeAgent(t *ticket, d *Decision) int {
 	best := none
 	for i := range c.terms[:c.present] {
-		if !c.terms[i].Eligible || !c.replicas[i].cache.holds(t.shared) && !c.replicas[i].live.holds(t.shared) {
+		if !c.terms[i].Eligible || !c.replicas[i].cache.holds(t.shared) && !c.replicas[i].working.holds(t.shared) {
 			continue
 		}
 		if !c.roomy(i) || !c.fits(i, t.tokens) {
@@ -170,11 +177,11 @@ func (c *Core) placeAgent(t *ticket, d *Decision) int {
 // roomy tells whether replica i is below its spill threshold.
 func (c *Core) roomy(i int) bool { return c.replicas[i].inFlight < c.threshold(i) }
 
-// fits tells whether the live conversations of replica i and so many tokens more are
+// fits tells whether the working set of replica i and so many tokens more are
 // within its capacity, as far as that is known.
 func (c *Core) fits(i int, tokens int64) bool {
 	r := &c.replicas[i]
-	return r.Capacity <= 0 || r.live.total()+tokens <= r.Capacity
+	return r.Capacity <= 0 || r.working.total()+tokens <= r.Capacity
 }
 
 // hashOf returns the hash for the hash policy, never a constant.

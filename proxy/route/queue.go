@@ -188,7 +188,7 @@ func (c *Core) weighAtDoor(t *ticket) int {
 		r := &c.replicas[i]
 		m := &c.terms[i]
 		*m = Term{
-			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.live.count), Fill: -1, Price: -1,
+			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.working.count), Fill: -1, Price: -1,
 			Eligible: c.eligible(t, i) && c.takes(t, i),
 		}
 		if r.Capacity > 0 {

@@ -15,10 +15,11 @@ type replica struct {
 	failures uint32 // attempts that failed here since the last first byte
 	failedAt int64  // moment of the last of them
 
-	live   ledger // live conversations at home here, with their contexts
-	cache  ledger // what its prefix cache is believed to hold
-	newest int32  // most recently used node of its shadow, or none
-	oldest int32  // least recently used one, or none
+	live    ledger // live conversations at home here, with their contexts
+	working ledger // of these, those that have a request or are expected back
+	cache   ledger // what its prefix cache is believed to hold
+	newest  int32  // most recently used node of its shadow, or none
+	oldest  int32  // least recently used one, or none
 
 	firstByte int64   // moment of its last first byte
 	places    ledger  // admitted conversations: what their contexts take of the budget

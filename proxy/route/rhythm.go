@@ -32,6 +32,11 @@ type rhythm struct {
 	keptAt int64
 	keptOK bool
 	sorted [rhythmGaps]int64
+
+	// The last answer of linger for placement, good for as long.
+	lingerFor int64
+	lingerAt  int64
+	lingerOK  bool
 }
 
 // gap records that a conversation came back after so long. Ended says that it had

@@ -107,6 +107,7 @@ func (c *Core) learnShared(i int32, cached int64) {
 	for k := range c.replicas {
 		c.replicas[k].cache.resize(i, delta)
 		c.replicas[k].live.resize(i, delta)
+		c.replicas[k].working.resize(i, delta)
 		c.replicas[k].places.resize(i, delta)
 	}
 }

@@ -8,10 +8,20 @@ const liveFor = int64(5 * time.Minute)
 // The lists that a conversation can be in. Each conversation is in exactly one.
 const (
 	listBusy   = 0 // has an open request; in no order
-	listFresh  = 1 // by last turn, may still come back soon; 1 for main, 2 for agents
-	listRecent = 3 // live, but taken for ended; 3 for main, 4 for agents
-	listIdle   = 5 // no longer live; 5 for main, 6 for agents
-	numLists   = 7
+	listWarm   = 1 // by last turn, idle for no longer than clients need; 1 for main, 2 for agents
+	listFresh  = 3 // idle for longer, may still come back; 3 for main, 4 for agents
+	listRecent = 5 // live, but taken for ended; 5 for main, 6 for agents
+	listIdle   = 7 // no longer live; 7 for main, 8 for agents
+	numLists   = 9
+)
+
+// liveness is what a conversation counts for on its home.
+type liveness uint8
+
+const (
+	notLive liveness = iota
+	live             // it had a turn within liveFor: shown, and never evicted
+	working          // it has a request, or is expected back: weighs in placement too
 )
 
 // conv is one conversation. Its size times Settings.MaxConversations bounds the
@@ -27,7 +37,7 @@ type conv struct {
 	restarted bool // its last home was lost with its incarnation
 	forgotten bool // dropped from the maps; freed with its last request
 	used      bool
-	live      bool  // is counted in the live ledger of its home
+	live      liveness
 	ended     bool  // was taken for ended: it did not come back in time
 	admitted  bool  // has a place on its home
 	lost      bool  // its place was taken against its will
@@ -57,7 +67,7 @@ type conv struct {
 	context    int64 // tokens of its last prompt and answer
 	prompt     int64 // tokens of its last prompt; 0 when never measured
 	asked      int64 // tokens of its latest prompt and the answer to come, as expected
-	liveOwn    int64 // tokens that it put into the live ledger of its home
+	liveOwn    int64 // tokens that it put into the ledgers of its home
 	size       int64 // tokens that it takes of a budget while admitted, without the shared prompt
 	admittedAt int64
 
@@ -198,10 +208,19 @@ func (c *Core) life(agent uint8) int64 {
 	return int64(c.set.IdleMain)
 }
 
-// sweep ends what time ends: liveness after 5 minutes, memory after the idle life.
+// sweep ends what time ends: the weight in placement when clients would have come back,
+// liveness after 5 minutes, memory after the idle life.
 // It also makes up for a bound that was lowered while conversations were live.
 func (c *Core) sweep() {
 	for k := range uint8(2) {
+		for {
+			i := c.table.lists[listWarm+k].tail
+			if i == none || c.at-c.table.at(i).lastActive < min(c.expected(), c.endsAfter(), liveFor, c.life(k)) {
+				break
+			}
+			c.setLive(i, live)
+			c.table.move(i, listFresh+k)
+		}
 		for {
 			i := c.table.lists[listFresh+k].tail
 			if i == none || c.at-c.table.at(i).lastActive < min(c.endsAfter(), liveFor, c.life(k)) {
@@ -216,7 +235,7 @@ func (c *Core) sweep() {
 			if i == none || c.at-c.table.at(i).lastActive < min(liveFor, c.life(k)) {
 				break
 			}
-			c.setLive(i, false)
+			c.setLive(i, notLive)
 			c.table.move(i, listIdle+k)
 		}
 		for {
@@ -268,26 +287,37 @@ func (c *Core) drop(i int32) {
 func (c *Core) setHome(i int32, r int) {
 	v := c.table.at(i)
 	c.expel(i, v.admitted)
-	live := v.live
-	c.setLive(i, false)
+	was := v.live
+	c.setLive(i, notLive)
 	v.home, v.confirmed = int32(r), false
 	if r != none {
 		v.homeInc = c.replicas[r].Incarnation
 	}
-	c.setLive(i, live)
+	c.setLive(i, was)
 }
 
-// setLive counts a conversation in or out of the live ledger of its home. Liveness
-// of a conversation without a home is kept for the home to come.
-func (c *Core) setLive(i int32, live bool) {
-	v := c.table.at(i)
-	if v.live && v.home != none {
-		c.replicas[v.home].live.remove(&c.shadow.shared, v.liveOwn, v.shared)
+// setLive counts a conversation in or out of the ledgers of its home. Liveness of a
+// conversation without a home is kept for the home to come.
+func (c *Core) setLive(i int32, to liveness) {
+	v, sp := c.table.at(i), &c.shadow.shared
+	if v.home == none {
+		v.live = to
+		return
 	}
-	v.live = live
-	if live && v.home != none {
-		v.liveOwn = c.shadow.shared.own(v.context, v.shared)
-		c.replicas[v.home].live.add(&c.shadow.shared, v.liveOwn, v.shared)
+	r := &c.replicas[v.home]
+	if v.live >= live {
+		r.live.remove(sp, v.liveOwn, v.shared)
+	}
+	if v.live >= working {
+		r.working.remove(sp, v.liveOwn, v.shared)
+	}
+	v.live = to
+	v.liveOwn = sp.own(v.context, v.shared)
+	if to >= live {
+		r.live.add(sp, v.liveOwn, v.shared)
+	}
+	if to >= working {
+		r.working.add(sp, v.liveOwn, v.shared)
 	}
 }
 

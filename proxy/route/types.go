@@ -144,7 +144,7 @@ const (
 type Term struct {
 	Replica  int32
 	InFlight int32
-	Live     int32   // live conversations
+	Live     int32   // conversations with a request, or expected back: of the working set
 	Fill     float64 // resident over capacity, or places over it when admission chose; -1 when a capacity is unknown
 	Score    float64 // the lowest wins; seconds to the first byte when admission chose
 	Price    float64 // seconds; -1 when not priced
@@ -261,7 +261,7 @@ type HeldView struct {
 
 // View is the state of a core at one moment. Active is what the caches must hold: the
 // conversations with a request past the door, and those that are idle for no longer than
-// Learned.Linger. Live is what the placement score counts.
+// Learned.Linger. Live are those with a turn in the last five minutes.
 type View struct {
 	Replicas       []ReplicaView
 	Counts         [NumClasses]uint64

@@ -28,7 +28,7 @@ func (c *Core) View(now time.Time) View {
 			Admitted: r.places.count, AdmittedTokens: r.places.total(),
 		}
 	}
-	for _, l := range [...]int{listBusy, listFresh, listFresh + 1, listRecent, listRecent + 1} {
+	for _, l := range [...]int{listBusy, listWarm, listWarm + 1, listFresh, listFresh + 1, listRecent, listRecent + 1} {
 		v.Live += c.table.lists[l].count
 	}
 	v.Holding = c.door.open
@@ -97,7 +97,7 @@ func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) {
 			return
 		}
 	}
-	for _, l := range [...]int{listFresh, listRecent, listIdle} {
+	for _, l := range [...]int{listWarm, listFresh, listRecent, listIdle} {
 		a, b := c.table.lists[l].head, c.table.lists[l+1].head
 		for a != none || b != none {
 			next := &a
@@ -117,7 +117,7 @@ func (c *Core) viewOf(v *conv, linger int64) ConversationView {
 	cv := ConversationView{
 		Key: v.key, Group: v.group, Home: int(v.home), Context: v.context,
 		InFlight: int(v.inFlight), Turns: v.turns, LastActive: c.time(v.lastActive),
-		Agent: v.agent, Live: v.live, Admitted: v.admitted,
+		Agent: v.agent, Live: v.live >= live, Admitted: v.admitted,
 	}
 	if cv.Active = c.works(v, linger); cv.Active {
 		cv.Working = c.working(v)
@@ -166,6 +166,6 @@ func (c *Core) Forget(k Key) bool {
 	}
 	c.table.unmap(i)
 	v.forgotten = true
-	c.setLive(i, false)
+	c.setLive(i, notLive)
 	return true
 }

@@ -15,9 +15,9 @@ const (
 
 // The working set of a replica is what its cache must hold now: the conversations at
 // home there that have a request past the door, and those that are idle for no longer
-// than their client needs to come back. It is not the set of live conversations, which
-// the placement score counts: a client that has finished its task stays live for five
-// minutes, and whether a cache fits must not be judged by who has left. With
+// than their client needs to come back. It is not the set of live conversations: a
+// client that has finished its task stays live for five minutes, and neither whether a
+// cache fits nor where the next conversation goes must be judged by who has left. With
 // working-set admission an idle conversation without a place is no part of it either,
 // because nobody keeps its cache.
 
@@ -30,6 +30,21 @@ func (r *rhythm) linger() int64 {
 		return lingerUnknown
 	}
 	return min(max(lingerGaps*r.quantile(0.95), lingerLeast), lingerMost)
+}
+
+// expected returns how long an idle conversation weighs in placement: as long as linger
+// says, found anew once a second, because placement asks at each request. Before the
+// rhythm is known it is the least there is: what nobody has been seen to do is not
+// counted on, and the caches of all who did have a turn are in the score anyway.
+func (c *Core) expected() int64 {
+	r := &c.learned.rhythm
+	if r.count < rhythmEnough {
+		return lingerLeast
+	}
+	if !r.lingerOK || c.at-r.lingerAt >= rhythmRefresh {
+		r.lingerFor, r.lingerAt, r.lingerOK = r.linger(), c.at, true
+	}
+	return r.lingerFor
 }
 
 // quantile returns the gap that so large a share of the gaps does not exceed; 0
@@ -81,7 +96,7 @@ func (c *Core) viewWorking(v *View) {
 	for i := c.table.lists[listBusy].head; i != none; i = c.table.at(i).next {
 		add(c.table.at(i))
 	}
-	for l := listFresh; l < listIdle; l++ {
+	for l := listWarm; l < listIdle; l++ {
 		for i := c.table.lists[l].head; i != none; i = c.table.at(i).next {
 			if c.at-c.table.at(i).lastActive > linger {
 				break // the list is in order of the last turn

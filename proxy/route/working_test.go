@@ -186,3 +186,46 @@ func TestPaceOfPromptsReadTogether(t *testing.T) {
 		t.Errorf("learned %+v, want 3,000 tokens a second from 4 samples", m)
 	}
 }
+
+// TestWhoHasLeftDoesNotWeigh lets 200 clients ask once and leave, restarts one of four
+// replicas, and then has eight sessions of three turns come at once: the replica that
+// remembers nobody must not be sent them all.
+func TestWhoHasLeftDoesNotWeigh(t *testing.T) {
+	b := newBox(t, 4, DefaultSettings())
+	b.capacity(1_000_000) // the answers of 200 fill little of the caches
+	for n := range 200 {
+		b.serve(n, 200)
+		b.wait(100 * time.Millisecond)
+	}
+	for i, r := range b.c.View(b.now).Replicas {
+		if r.Live != 50 {
+			t.Fatalf("replica %d has %d one-shots, want 50", i, r.Live)
+		}
+	}
+	b.reps[0].Incarnation++ // restarted, and remembers nobody
+	b.apply()
+	b.wait(10 * time.Second)
+	for round := range 2 { // the second knows how quickly the first came back
+		var turns [4]int
+		for turn := range 3 {
+			var open []Ticket
+			for s := range 8 {
+				tk, d := b.arrive(sized(1000+100*round+s, 200*(turn+1)))
+				turns[d.Replica]++
+				open = append(open, tk)
+			}
+			for _, tk := range open {
+				b.c.FirstByte(b.now, tk)
+				b.c.Done(b.now, tk, Outcome{Served: true, Prompt: 200 * (turn + 1), Completion: 100})
+			}
+			b.wait(time.Second)
+		}
+		if want := [4]int{6, 6, 6, 6}; turns != want {
+			t.Errorf("round %d: turns by replica %v, want %v", round, turns, want)
+		}
+		b.wait(6 * time.Second)
+	}
+	if v := b.c.View(b.now); v.Live != 216 || v.Active != 0 {
+		t.Errorf("%d live and %d at work, want 216 and 0", v.Live, v.Active)
+	}
+}
