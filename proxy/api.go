@@ -30,7 +30,10 @@ type Model struct {
 	Created     time.Time
 	Routing     route.Settings
 	Limits      Limits
-	Replicas    []Replica // by index
+	// StripAttribution takes Claude Code's attribution block out of requests, for engines
+	// that hash it into their prefix cache.
+	StripAttribution bool
+	Replicas         []Replica // by index
 	// State says, for a person, why no replica is ready: "starting: loading weights".
 	State string
 	// Halted says that State stays as it is until a person acts: the model is stopped or

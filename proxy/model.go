@@ -271,6 +271,13 @@ func (m *model) anyReady() bool {
 	return false
 }
 
+// stripsAttribution says whether attribution blocks are taken out of requests.
+func (m *model) stripsAttribution() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spec != nil && m.spec.StripAttribution
+}
+
 // longestHold returns how long the router may hold a request.
 func (m *model) longestHold() time.Duration {
 	m.mu.Lock()

@@ -15,10 +15,11 @@ import (
 // Proxy carries requests to replicas. It is an [http.Handler]; make one with [New]
 // and end it with [Proxy.Close]. All methods are safe for concurrent use.
 type Proxy struct {
-	options Options
-	metrics *metrics
-	owners  *owners
-	bodies  budget // of the bytes that request bodies take
+	options  Options
+	metrics  *metrics
+	owners   *owners
+	prefixes *prefixWatch
+	bodies   budget // of the bytes that request bodies take
 
 	table    atomic.Pointer[table] // what requests read; replaced whole by Apply
 	idPrefix string                // the same for all requests of this proxy
@@ -43,11 +44,13 @@ func New(o Options) *Proxy {
 		wake:     make(chan struct{}, 1),
 		models:   make(map[string]*model),
 		owners:   newOwners(),
+		prefixes: newPrefixWatch(),
 	}
 	p.bodies.limit = p.options.MaxBufferedBytes
 	p.metrics = newMetrics(p.options.Registerer, p.options.Recorder)
 	p.table.Store(newTable(&Snapshot{}, nil, nil))
 	p.stopped.Go(p.clock)
+	p.stopped.Go(func() { p.prefixes.run(p.closing) })
 	return p
 }
 
@@ -86,6 +89,7 @@ func (p *Proxy) Apply(s *Snapshot) {
 		if named[name] == nil && m.retire(now) {
 			delete(p.models, name)
 			p.metrics.forgetModel(name)
+			p.prefixes.forget(name)
 		}
 	}
 }

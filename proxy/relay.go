@@ -14,6 +14,7 @@ import (
 // relay passes an answer on, and ends it.
 func (x *exchange) relay(a *answer) error {
 	defer a.close()
+	x.watchPrefix(a)
 	x.dropBody() // it is not sent again
 	if a.flows {
 		return x.relayFlow(a)

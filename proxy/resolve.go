@@ -65,7 +65,9 @@ func (x *exchange) upstreamBody() ([]byte, error) {
 	if x.scan.Body() == nil {
 		return x.body, nil // it names no model
 	}
-	body, added := wire.Rewrite(x.api, &x.scan, wire.Edit{Model: served, IncludeUsage: true, MaxTokens: x.maxTokens()})
+	body, added := wire.Rewrite(x.api, &x.scan, wire.Edit{
+		Model: served, IncludeUsage: true, MaxTokens: x.maxTokens(), StripAttribution: x.model.stripsAttribution(),
+	})
 	x.dropped = added
 	return body, nil
 }

@@ -34,6 +34,8 @@ type Edit struct {
 	// MaxTokens bounds the answer, in tokens: a request that asks for more, or for as many
 	// as there are, asks for this many instead. 0 leaves it.
 	MaxTokens int
+	// StripAttribution takes the block out that Claude Code puts before its system text.
+	StripAttribution bool
 }
 
 // Rewrite returns the body with the edits made and nothing else changed: the value
@@ -54,6 +56,11 @@ func Rewrite(api API, s *Scan, e Edit) (body []byte, usageAdded bool) {
 	}
 	if e.MaxTokens > 0 {
 		edits = append(edits, capTokens(api, s, e.MaxTokens)...)
+	}
+	if e.StripAttribution && api == APIMessages {
+		if cut, ok := attributionEdit(s); ok {
+			edits = append(edits, cut)
+		}
 	}
 	if len(edits) == 0 {
 		return s.body, false

@@ -395,6 +395,75 @@ func (Fit) EnumDescriptor() ([]byte, []int) {
 	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{5}
 }
 
+// What makes the prompt of a turn differ from the one before of its conversation.
+type PrefixCulprit int32
+
+const (
+	// Not told from what was seen.
+	PrefixCulprit_PREFIX_CULPRIT_UNSPECIFIED PrefixCulprit = 0
+	// The block that Claude Code puts before its system text.
+	PrefixCulprit_PREFIX_CULPRIT_ATTRIBUTION PrefixCulprit = 1
+	// A date or a time of day.
+	PrefixCulprit_PREFIX_CULPRIT_CLOCK PrefixCulprit = 2
+	// The same tools in another order.
+	PrefixCulprit_PREFIX_CULPRIT_TOOL_ORDER PrefixCulprit = 3
+	// Tools that were added, removed or changed.
+	PrefixCulprit_PREFIX_CULPRIT_TOOLS PrefixCulprit = 4
+	// A reminder that was moved or removed.
+	PrefixCulprit_PREFIX_CULPRIT_REMINDER PrefixCulprit = 5
+	// An older message that was changed or cut out.
+	PrefixCulprit_PREFIX_CULPRIT_HISTORY PrefixCulprit = 6
+)
+
+// Enum value maps for PrefixCulprit.
+var (
+	PrefixCulprit_name = map[int32]string{
+		0: "PREFIX_CULPRIT_UNSPECIFIED",
+		1: "PREFIX_CULPRIT_ATTRIBUTION",
+		2: "PREFIX_CULPRIT_CLOCK",
+		3: "PREFIX_CULPRIT_TOOL_ORDER",
+		4: "PREFIX_CULPRIT_TOOLS",
+		5: "PREFIX_CULPRIT_REMINDER",
+		6: "PREFIX_CULPRIT_HISTORY",
+	}
+	PrefixCulprit_value = map[string]int32{
+		"PREFIX_CULPRIT_UNSPECIFIED": 0,
+		"PREFIX_CULPRIT_ATTRIBUTION": 1,
+		"PREFIX_CULPRIT_CLOCK":       2,
+		"PREFIX_CULPRIT_TOOL_ORDER":  3,
+		"PREFIX_CULPRIT_TOOLS":       4,
+		"PREFIX_CULPRIT_REMINDER":    5,
+		"PREFIX_CULPRIT_HISTORY":     6,
+	}
+)
+
+func (x PrefixCulprit) Enum() *PrefixCulprit {
+	p := new(PrefixCulprit)
+	*p = x
+	return p
+}
+
+func (x PrefixCulprit) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PrefixCulprit) Descriptor() protoreflect.EnumDescriptor {
+	return file_lmwarden_v1_routing_proto_enumTypes[6].Descriptor()
+}
+
+func (PrefixCulprit) Type() protoreflect.EnumType {
+	return &file_lmwarden_v1_routing_proto_enumTypes[6]
+}
+
+func (x PrefixCulprit) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PrefixCulprit.Descriptor instead.
+func (PrefixCulprit) EnumDescriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+}
+
 // State of a replica.
 type ReplicaState int32
 
@@ -456,11 +525,11 @@ func (x ReplicaState) String() string {
 }
 
 func (ReplicaState) Descriptor() protoreflect.EnumDescriptor {
-	return file_lmwarden_v1_routing_proto_enumTypes[6].Descriptor()
+	return file_lmwarden_v1_routing_proto_enumTypes[7].Descriptor()
 }
 
 func (ReplicaState) Type() protoreflect.EnumType {
-	return &file_lmwarden_v1_routing_proto_enumTypes[6]
+	return &file_lmwarden_v1_routing_proto_enumTypes[7]
 }
 
 func (x ReplicaState) Number() protoreflect.EnumNumber {
@@ -469,7 +538,7 @@ func (x ReplicaState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplicaState.Descriptor instead.
 func (ReplicaState) EnumDescriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
 }
 
 // Routing settings of a model. All of them change live.
@@ -498,9 +567,13 @@ type RoutingSettings struct {
 	// Longest time that a request waits at the door. Absent means 300 seconds.
 	MaxHold *durationpb.Duration `protobuf:"bytes,10,opt,name=max_hold,json=maxHold,proto3" json:"max_hold,omitempty"`
 	// Most requests that wait at the door; beyond it the answer is 503. Absent means 1,024.
-	MaxQueue      *uint32 `protobuf:"varint,11,opt,name=max_queue,json=maxQueue,proto3,oneof" json:"max_queue,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	MaxQueue *uint32 `protobuf:"varint,11,opt,name=max_queue,json=maxQueue,proto3,oneof" json:"max_queue,omitempty"`
+	// Whether the attribution block of Claude Code is taken out of requests before they go
+	// to the engine. It changes from turn to turn; engines from vLLM 0.18 on ignore it.
+	// Absent means no.
+	StripAttribution *bool `protobuf:"varint,12,opt,name=strip_attribution,json=stripAttribution,proto3,oneof" json:"strip_attribution,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *RoutingSettings) Reset() {
@@ -608,6 +681,13 @@ func (x *RoutingSettings) GetMaxQueue() uint32 {
 		return *x.MaxQueue
 	}
 	return 0
+}
+
+func (x *RoutingSettings) GetStripAttribution() bool {
+	if x != nil && x.StripAttribution != nil {
+		return *x.StripAttribution
+	}
+	return false
 }
 
 // Counts of forwarded requests by decision class since the daemon started.
@@ -1226,7 +1306,10 @@ type RoutingCard struct {
 	// works, and when it is off.
 	AdmissionMessage string `protobuf:"bytes,23,opt,name=admission_message,json=admissionMessage,proto3" json:"admission_message,omitempty"`
 	// What the router has learned of this model's engines and clients.
-	Learned       *Learned `protobuf:"bytes,24,opt,name=learned,proto3" json:"learned,omitempty"`
+	Learned *Learned `protobuf:"bytes,24,opt,name=learned,proto3" json:"learned,omitempty"`
+	// Clients whose prompts do not continue each other, so that no cache helps them; most
+	// broken turns first, at most 16.
+	PrefixBreaks  []*PrefixBreak `protobuf:"bytes,25,rep,name=prefix_breaks,json=prefixBreaks,proto3" json:"prefix_breaks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1429,6 +1512,134 @@ func (x *RoutingCard) GetLearned() *Learned {
 	return nil
 }
 
+func (x *RoutingCard) GetPrefixBreaks() []*PrefixBreak {
+	if x != nil {
+		return x.PrefixBreaks
+	}
+	return nil
+}
+
+// Turns of one kind of client whose prompts did not continue the ones before, for one
+// likely reason, since the daemon started. Prompts are compared by hashes; no text is
+// kept.
+type PrefixBreak struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The client: first product of its user agent.
+	Client string `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	// The likely cause.
+	Culprit PrefixCulprit `protobuf:"varint,2,opt,name=culprit,proto3,enum=lmwarden.v1.PrefixCulprit" json:"culprit,omitempty"`
+	// Turns that broke.
+	BrokenTurns uint64 `protobuf:"varint,3,opt,name=broken_turns,json=brokenTurns,proto3" json:"broken_turns,omitempty"`
+	// Turns of the client that were compared.
+	ComparedTurns uint64 `protobuf:"varint,4,opt,name=compared_turns,json=comparedTurns,proto3" json:"compared_turns,omitempty"`
+	// When it last happened.
+	Last *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last,proto3" json:"last,omitempty"`
+	// Conversation of the last break, as in Conversation.id.
+	Conversation string `protobuf:"bytes,6,opt,name=conversation,proto3" json:"conversation,omitempty"`
+	// Where the last one was: byte of system text and messages, as a count over their text
+	// without JSON; absent when it was in the tools.
+	Byte *uint64 `protobuf:"varint,7,opt,name=byte,proto3,oneof" json:"byte,omitempty"`
+	// Number of the block of 128 bytes there; absent when it was in the tools.
+	Block *uint64 `protobuf:"varint,8,opt,name=block,proto3,oneof" json:"block,omitempty"`
+	// What it is, where, and what to do, in one sentence.
+	Message       string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PrefixBreak) Reset() {
+	*x = PrefixBreak{}
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PrefixBreak) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PrefixBreak) ProtoMessage() {}
+
+func (x *PrefixBreak) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PrefixBreak.ProtoReflect.Descriptor instead.
+func (*PrefixBreak) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PrefixBreak) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *PrefixBreak) GetCulprit() PrefixCulprit {
+	if x != nil {
+		return x.Culprit
+	}
+	return PrefixCulprit_PREFIX_CULPRIT_UNSPECIFIED
+}
+
+func (x *PrefixBreak) GetBrokenTurns() uint64 {
+	if x != nil {
+		return x.BrokenTurns
+	}
+	return 0
+}
+
+func (x *PrefixBreak) GetComparedTurns() uint64 {
+	if x != nil {
+		return x.ComparedTurns
+	}
+	return 0
+}
+
+func (x *PrefixBreak) GetLast() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *PrefixBreak) GetConversation() string {
+	if x != nil {
+		return x.Conversation
+	}
+	return ""
+}
+
+func (x *PrefixBreak) GetByte() uint64 {
+	if x != nil && x.Byte != nil {
+		return *x.Byte
+	}
+	return 0
+}
+
+func (x *PrefixBreak) GetBlock() uint64 {
+	if x != nil && x.Block != nil {
+		return *x.Block
+	}
+	return 0
+}
+
+func (x *PrefixBreak) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // A learned figure with what it rests on.
 type Measure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1444,7 +1655,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1456,7 +1667,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1469,7 +1680,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Measure) GetValue() float64 {
@@ -1508,7 +1719,7 @@ type SharedPrompt struct {
 
 func (x *SharedPrompt) Reset() {
 	*x = SharedPrompt{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1731,7 @@ func (x *SharedPrompt) String() string {
 func (*SharedPrompt) ProtoMessage() {}
 
 func (x *SharedPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1744,7 @@ func (x *SharedPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedPrompt.ProtoReflect.Descriptor instead.
 func (*SharedPrompt) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SharedPrompt) GetTokens() uint64 {
@@ -1594,7 +1805,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1817,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1830,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{8}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Learned) GetTokensPerByte() *Measure {
@@ -1731,7 +1942,7 @@ type ScoreTerms struct {
 
 func (x *ScoreTerms) Reset() {
 	*x = ScoreTerms{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1954,7 @@ func (x *ScoreTerms) String() string {
 func (*ScoreTerms) ProtoMessage() {}
 
 func (x *ScoreTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1967,7 @@ func (x *ScoreTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreTerms.ProtoReflect.Descriptor instead.
 func (*ScoreTerms) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{9}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ScoreTerms) GetReplica() uint32 {
@@ -1870,7 +2081,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +2093,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +2106,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{10}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RequestRecord) GetId() string {
@@ -2084,7 +2295,7 @@ var File_lmwarden_v1_routing_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
-	"\x19lmwarden/v1/routing.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16lmwarden/v1/face.proto\"\xc1\x12\n" +
+	"\x19lmwarden/v1/routing.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16lmwarden/v1/face.proto\"\xc6\x14\n" +
 	"\x0fRoutingSettings\x12\xac\x01\n" +
 	"\baffinity\x18\x01 \x01(\bB\x8a\x01\xaa\xd4\x18\x85\x01\n" +
 	"\bAffinity\x12jKeep each conversation on the replica that holds its cache; off balances every request by least in flight.\"\aRouting0\x01:\x02onH\x00R\baffinity\x88\x01\x01\x12\xe4\x01\n" +
@@ -2111,13 +2322,16 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	" \x01(\v2\x19.google.protobuf.DurationB~\xbaH\f\xaa\x01\t\"\x03\b\x90\x1c2\x02\b\x01\xaa\xd4\x18k\n" +
 	"\fLongest hold\x12>A request that waited so long at the door is forwarded anyway.\x1a\aseconds\"\aRouting(\x010\x01:\x05300 sR\amaxHold\x12\xbf\x01\n" +
 	"\tmax_queue\x18\v \x01(\rB\x9c\x01\xbaH\b*\x06\x18\x80\x80@(\x01\xaa\xd4\x18\x8c\x01\n" +
-	"\rLongest queue\x12]So many requests may wait at the door; the next one is answered 503 with a time to come back.\x1a\brequests\"\aRouting(\x010\x01:\x051,024H\x04R\bmaxQueue\x88\x01\x01B\v\n" +
+	"\rLongest queue\x12]So many requests may wait at the door; the next one is answered 503 with a time to come back.\x1a\brequests\"\aRouting(\x010\x01:\x051,024H\x04R\bmaxQueue\x88\x01\x01\x12\xec\x01\n" +
+	"\x11strip_attribution\x18\f \x01(\bB\xb9\x01\xaa\xd4\x18\xb4\x01\n" +
+	"\x11Strip attribution\x12\x8c\x01Take the attribution block of Claude Code out of its requests, for engines older than vLLM 0.18, whose prefix cache it breaks at every turn.\"\aRouting(\x010\x01:\x03offH\x05R\x10stripAttribution\x88\x01\x01B\v\n" +
 	"\t_affinityB\x12\n" +
 	"\x10_spill_thresholdB\x11\n" +
 	"\x0f_client_pinningB\x14\n" +
 	"\x12_max_conversationsB\f\n" +
 	"\n" +
-	"_max_queue\"\xd9\x01\n" +
+	"_max_queueB\x14\n" +
+	"\x12_strip_attribution\"\xd9\x01\n" +
 	"\x0eDecisionCounts\x12\x16\n" +
 	"\x06placed\x18\x01 \x01(\x04R\x06placed\x12\x16\n" +
 	"\x06sticky\x18\x02 \x01(\x04R\x06sticky\x12\x18\n" +
@@ -2184,7 +2398,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
 	"\b_kv_usedB\x12\n" +
 	"\x10_prefix_hit_rateB\x12\n" +
-	"\x10_capacity_tokens\"\xea\b\n" +
+	"\x10_capacity_tokens\"\xa9\t\n" +
 	"\vRoutingCard\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x128\n" +
 	"\bsettings\x18\x02 \x01(\v2\x1c.lmwarden.v1.RoutingSettingsR\bsettings\x12\x1a\n" +
@@ -2211,10 +2425,23 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\x14active_conversations\x18\x15 \x01(\rR\x13activeConversations\x125\n" +
 	"\x16admitted_conversations\x18\x16 \x01(\rR\x15admittedConversations\x12+\n" +
 	"\x11admission_message\x18\x17 \x01(\tR\x10admissionMessage\x12.\n" +
-	"\alearned\x18\x18 \x01(\v2\x14.lmwarden.v1.LearnedR\alearnedB\x11\n" +
+	"\alearned\x18\x18 \x01(\v2\x14.lmwarden.v1.LearnedR\alearned\x12=\n" +
+	"\rprefix_breaks\x18\x19 \x03(\v2\x18.lmwarden.v1.PrefixBreakR\fprefixBreaksB\x11\n" +
 	"\x0f_sticky_percentB\x10\n" +
 	"\x0e_shared_tokensB\v\n" +
-	"\t_room_for\"f\n" +
+	"\t_room_for\"\xda\x02\n" +
+	"\vPrefixBreak\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\tR\x06client\x124\n" +
+	"\aculprit\x18\x02 \x01(\x0e2\x1a.lmwarden.v1.PrefixCulpritR\aculprit\x12!\n" +
+	"\fbroken_turns\x18\x03 \x01(\x04R\vbrokenTurns\x12%\n" +
+	"\x0ecompared_turns\x18\x04 \x01(\x04R\rcomparedTurns\x12.\n" +
+	"\x04last\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12\"\n" +
+	"\fconversation\x18\x06 \x01(\tR\fconversation\x12\x17\n" +
+	"\x04byte\x18\a \x01(\x04H\x00R\x04byte\x88\x01\x01\x12\x19\n" +
+	"\x05block\x18\b \x01(\x04H\x01R\x05block\x88\x01\x01\x12\x18\n" +
+	"\amessage\x18\t \x01(\tR\amessageB\a\n" +
+	"\x05_byteB\b\n" +
+	"\x06_block\"f\n" +
 	"\aMeasure\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\x01R\x05value\x12\x18\n" +
 	"\asamples\x18\x02 \x01(\rR\asamples\x12+\n" +
@@ -2331,7 +2558,15 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\bFIT_FITS\x10\x01\x12\f\n" +
 	"\bFIT_EDGE\x10\x02\x12\x0e\n" +
 	"\n" +
-	"FIT_THRASH\x10\x03*\x85\x02\n" +
+	"FIT_THRASH\x10\x03*\xdb\x01\n" +
+	"\rPrefixCulprit\x12\x1e\n" +
+	"\x1aPREFIX_CULPRIT_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aPREFIX_CULPRIT_ATTRIBUTION\x10\x01\x12\x18\n" +
+	"\x14PREFIX_CULPRIT_CLOCK\x10\x02\x12\x1d\n" +
+	"\x19PREFIX_CULPRIT_TOOL_ORDER\x10\x03\x12\x18\n" +
+	"\x14PREFIX_CULPRIT_TOOLS\x10\x04\x12\x1b\n" +
+	"\x17PREFIX_CULPRIT_REMINDER\x10\x05\x12\x1a\n" +
+	"\x16PREFIX_CULPRIT_HISTORY\x10\x06*\x85\x02\n" +
 	"\fReplicaState\x12\x1d\n" +
 	"\x19REPLICA_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15REPLICA_STATE_STOPPED\x10\x01\x12\x1a\n" +
@@ -2356,8 +2591,8 @@ func file_lmwarden_v1_routing_proto_rawDescGZIP() []byte {
 	return file_lmwarden_v1_routing_proto_rawDescData
 }
 
-var file_lmwarden_v1_routing_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_lmwarden_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_lmwarden_v1_routing_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_lmwarden_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_lmwarden_v1_routing_proto_goTypes = []any{
 	(SpillRule)(0),                // 0: lmwarden.v1.SpillRule
 	(Admission)(0),                // 1: lmwarden.v1.Admission
@@ -2365,69 +2600,74 @@ var file_lmwarden_v1_routing_proto_goTypes = []any{
 	(DecisionClass)(0),            // 3: lmwarden.v1.DecisionClass
 	(MissCause)(0),                // 4: lmwarden.v1.MissCause
 	(Fit)(0),                      // 5: lmwarden.v1.Fit
-	(ReplicaState)(0),             // 6: lmwarden.v1.ReplicaState
-	(*RoutingSettings)(nil),       // 7: lmwarden.v1.RoutingSettings
-	(*DecisionCounts)(nil),        // 8: lmwarden.v1.DecisionCounts
-	(*Conversation)(nil),          // 9: lmwarden.v1.Conversation
-	(*HeldRequest)(nil),           // 10: lmwarden.v1.HeldRequest
-	(*RoutingReplica)(nil),        // 11: lmwarden.v1.RoutingReplica
-	(*RoutingCard)(nil),           // 12: lmwarden.v1.RoutingCard
-	(*Measure)(nil),               // 13: lmwarden.v1.Measure
-	(*SharedPrompt)(nil),          // 14: lmwarden.v1.SharedPrompt
-	(*Learned)(nil),               // 15: lmwarden.v1.Learned
-	(*ScoreTerms)(nil),            // 16: lmwarden.v1.ScoreTerms
-	(*RequestRecord)(nil),         // 17: lmwarden.v1.RequestRecord
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(PrefixCulprit)(0),            // 6: lmwarden.v1.PrefixCulprit
+	(ReplicaState)(0),             // 7: lmwarden.v1.ReplicaState
+	(*RoutingSettings)(nil),       // 8: lmwarden.v1.RoutingSettings
+	(*DecisionCounts)(nil),        // 9: lmwarden.v1.DecisionCounts
+	(*Conversation)(nil),          // 10: lmwarden.v1.Conversation
+	(*HeldRequest)(nil),           // 11: lmwarden.v1.HeldRequest
+	(*RoutingReplica)(nil),        // 12: lmwarden.v1.RoutingReplica
+	(*RoutingCard)(nil),           // 13: lmwarden.v1.RoutingCard
+	(*PrefixBreak)(nil),           // 14: lmwarden.v1.PrefixBreak
+	(*Measure)(nil),               // 15: lmwarden.v1.Measure
+	(*SharedPrompt)(nil),          // 16: lmwarden.v1.SharedPrompt
+	(*Learned)(nil),               // 17: lmwarden.v1.Learned
+	(*ScoreTerms)(nil),            // 18: lmwarden.v1.ScoreTerms
+	(*RequestRecord)(nil),         // 19: lmwarden.v1.RequestRecord
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_lmwarden_v1_routing_proto_depIdxs = []int32{
 	0,  // 0: lmwarden.v1.RoutingSettings.spill:type_name -> lmwarden.v1.SpillRule
 	1,  // 1: lmwarden.v1.RoutingSettings.admission:type_name -> lmwarden.v1.Admission
 	2,  // 2: lmwarden.v1.RoutingSettings.policy:type_name -> lmwarden.v1.PlacementPolicy
-	18, // 3: lmwarden.v1.RoutingSettings.conversation_idle:type_name -> google.protobuf.Duration
-	18, // 4: lmwarden.v1.RoutingSettings.subagent_idle:type_name -> google.protobuf.Duration
-	18, // 5: lmwarden.v1.RoutingSettings.max_hold:type_name -> google.protobuf.Duration
-	19, // 6: lmwarden.v1.Conversation.last_active:type_name -> google.protobuf.Timestamp
-	19, // 7: lmwarden.v1.HeldRequest.arrived:type_name -> google.protobuf.Timestamp
-	6,  // 8: lmwarden.v1.RoutingReplica.state:type_name -> lmwarden.v1.ReplicaState
-	8,  // 9: lmwarden.v1.RoutingReplica.counts:type_name -> lmwarden.v1.DecisionCounts
+	20, // 3: lmwarden.v1.RoutingSettings.conversation_idle:type_name -> google.protobuf.Duration
+	20, // 4: lmwarden.v1.RoutingSettings.subagent_idle:type_name -> google.protobuf.Duration
+	20, // 5: lmwarden.v1.RoutingSettings.max_hold:type_name -> google.protobuf.Duration
+	21, // 6: lmwarden.v1.Conversation.last_active:type_name -> google.protobuf.Timestamp
+	21, // 7: lmwarden.v1.HeldRequest.arrived:type_name -> google.protobuf.Timestamp
+	7,  // 8: lmwarden.v1.RoutingReplica.state:type_name -> lmwarden.v1.ReplicaState
+	9,  // 9: lmwarden.v1.RoutingReplica.counts:type_name -> lmwarden.v1.DecisionCounts
 	5,  // 10: lmwarden.v1.RoutingReplica.fit:type_name -> lmwarden.v1.Fit
-	18, // 11: lmwarden.v1.RoutingReplica.metrics_age:type_name -> google.protobuf.Duration
-	9,  // 12: lmwarden.v1.RoutingReplica.conversations:type_name -> lmwarden.v1.Conversation
-	7,  // 13: lmwarden.v1.RoutingCard.settings:type_name -> lmwarden.v1.RoutingSettings
-	18, // 14: lmwarden.v1.RoutingCard.oldest_held:type_name -> google.protobuf.Duration
-	10, // 15: lmwarden.v1.RoutingCard.queue:type_name -> lmwarden.v1.HeldRequest
-	19, // 16: lmwarden.v1.RoutingCard.counters_since:type_name -> google.protobuf.Timestamp
-	11, // 17: lmwarden.v1.RoutingCard.replicas:type_name -> lmwarden.v1.RoutingReplica
-	8,  // 18: lmwarden.v1.RoutingCard.counts:type_name -> lmwarden.v1.DecisionCounts
+	20, // 11: lmwarden.v1.RoutingReplica.metrics_age:type_name -> google.protobuf.Duration
+	10, // 12: lmwarden.v1.RoutingReplica.conversations:type_name -> lmwarden.v1.Conversation
+	8,  // 13: lmwarden.v1.RoutingCard.settings:type_name -> lmwarden.v1.RoutingSettings
+	20, // 14: lmwarden.v1.RoutingCard.oldest_held:type_name -> google.protobuf.Duration
+	11, // 15: lmwarden.v1.RoutingCard.queue:type_name -> lmwarden.v1.HeldRequest
+	21, // 16: lmwarden.v1.RoutingCard.counters_since:type_name -> google.protobuf.Timestamp
+	12, // 17: lmwarden.v1.RoutingCard.replicas:type_name -> lmwarden.v1.RoutingReplica
+	9,  // 18: lmwarden.v1.RoutingCard.counts:type_name -> lmwarden.v1.DecisionCounts
 	5,  // 19: lmwarden.v1.RoutingCard.fit:type_name -> lmwarden.v1.Fit
 	1,  // 20: lmwarden.v1.RoutingCard.admission:type_name -> lmwarden.v1.Admission
-	17, // 21: lmwarden.v1.RoutingCard.latest:type_name -> lmwarden.v1.RequestRecord
-	15, // 22: lmwarden.v1.RoutingCard.learned:type_name -> lmwarden.v1.Learned
-	18, // 23: lmwarden.v1.Measure.age:type_name -> google.protobuf.Duration
-	13, // 24: lmwarden.v1.Learned.tokens_per_byte:type_name -> lmwarden.v1.Measure
-	13, // 25: lmwarden.v1.Learned.prefill_rate:type_name -> lmwarden.v1.Measure
-	13, // 26: lmwarden.v1.Learned.growth:type_name -> lmwarden.v1.Measure
-	13, // 27: lmwarden.v1.Learned.output:type_name -> lmwarden.v1.Measure
-	13, // 28: lmwarden.v1.Learned.service:type_name -> lmwarden.v1.Measure
-	13, // 29: lmwarden.v1.Learned.gap:type_name -> lmwarden.v1.Measure
-	18, // 30: lmwarden.v1.Learned.gap_p95:type_name -> google.protobuf.Duration
-	18, // 31: lmwarden.v1.Learned.keep:type_name -> google.protobuf.Duration
-	18, // 32: lmwarden.v1.Learned.spell:type_name -> google.protobuf.Duration
-	18, // 33: lmwarden.v1.Learned.linger:type_name -> google.protobuf.Duration
-	14, // 34: lmwarden.v1.Learned.shared:type_name -> lmwarden.v1.SharedPrompt
-	19, // 35: lmwarden.v1.RequestRecord.arrived:type_name -> google.protobuf.Timestamp
-	3,  // 36: lmwarden.v1.RequestRecord.decision:type_name -> lmwarden.v1.DecisionClass
-	18, // 37: lmwarden.v1.RequestRecord.held:type_name -> google.protobuf.Duration
-	18, // 38: lmwarden.v1.RequestRecord.first_token:type_name -> google.protobuf.Duration
-	18, // 39: lmwarden.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
-	4,  // 40: lmwarden.v1.RequestRecord.miss:type_name -> lmwarden.v1.MissCause
-	16, // 41: lmwarden.v1.RequestRecord.terms:type_name -> lmwarden.v1.ScoreTerms
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	19, // 21: lmwarden.v1.RoutingCard.latest:type_name -> lmwarden.v1.RequestRecord
+	17, // 22: lmwarden.v1.RoutingCard.learned:type_name -> lmwarden.v1.Learned
+	14, // 23: lmwarden.v1.RoutingCard.prefix_breaks:type_name -> lmwarden.v1.PrefixBreak
+	6,  // 24: lmwarden.v1.PrefixBreak.culprit:type_name -> lmwarden.v1.PrefixCulprit
+	21, // 25: lmwarden.v1.PrefixBreak.last:type_name -> google.protobuf.Timestamp
+	20, // 26: lmwarden.v1.Measure.age:type_name -> google.protobuf.Duration
+	15, // 27: lmwarden.v1.Learned.tokens_per_byte:type_name -> lmwarden.v1.Measure
+	15, // 28: lmwarden.v1.Learned.prefill_rate:type_name -> lmwarden.v1.Measure
+	15, // 29: lmwarden.v1.Learned.growth:type_name -> lmwarden.v1.Measure
+	15, // 30: lmwarden.v1.Learned.output:type_name -> lmwarden.v1.Measure
+	15, // 31: lmwarden.v1.Learned.service:type_name -> lmwarden.v1.Measure
+	15, // 32: lmwarden.v1.Learned.gap:type_name -> lmwarden.v1.Measure
+	20, // 33: lmwarden.v1.Learned.gap_p95:type_name -> google.protobuf.Duration
+	20, // 34: lmwarden.v1.Learned.keep:type_name -> google.protobuf.Duration
+	20, // 35: lmwarden.v1.Learned.spell:type_name -> google.protobuf.Duration
+	20, // 36: lmwarden.v1.Learned.linger:type_name -> google.protobuf.Duration
+	16, // 37: lmwarden.v1.Learned.shared:type_name -> lmwarden.v1.SharedPrompt
+	21, // 38: lmwarden.v1.RequestRecord.arrived:type_name -> google.protobuf.Timestamp
+	3,  // 39: lmwarden.v1.RequestRecord.decision:type_name -> lmwarden.v1.DecisionClass
+	20, // 40: lmwarden.v1.RequestRecord.held:type_name -> google.protobuf.Duration
+	20, // 41: lmwarden.v1.RequestRecord.first_token:type_name -> google.protobuf.Duration
+	20, // 42: lmwarden.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
+	4,  // 43: lmwarden.v1.RequestRecord.miss:type_name -> lmwarden.v1.MissCause
+	18, // 44: lmwarden.v1.RequestRecord.terms:type_name -> lmwarden.v1.ScoreTerms
+	45, // [45:45] is the sub-list for method output_type
+	45, // [45:45] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_routing_proto_init() }
@@ -2440,15 +2680,16 @@ func file_lmwarden_v1_routing_proto_init() {
 	file_lmwarden_v1_routing_proto_msgTypes[2].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[4].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[5].OneofWrappers = []any{}
-	file_lmwarden_v1_routing_proto_msgTypes[9].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_proto_msgTypes[6].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[10].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_routing_proto_rawDesc), len(file_lmwarden_v1_routing_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   11,
+			NumEnums:      8,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"container/list"
+	"net/http"
+	"regexp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/wire"
+)
+
+// Bounds of the watch on prompts.
+const (
+	prefixQueue    = 256      // prompts that wait to be looked at
+	prefixBytes    = 32 << 20 // bytes of their bodies
+	prefixTrails   = 4096     // conversations whose last prompt is remembered
+	prefixBlocks   = 4 << 20  // blocks of them, 4 bytes each
+	prefixClients  = 256      // kinds of client, model and culprit that are told apart
+	prefixEvidence = 2 * wire.TraceBlock
+)
+
+// Culprit is the likely cause of a prompt that does not continue the one before.
+type Culprit uint8
+
+// The culprits.
+const (
+	CulpritUnknown     Culprit = iota
+	CulpritAttribution         // the block that Claude Code puts before its system text
+	CulpritClock               // a date or a time of day
+	CulpritToolOrder           // the same tools in another order
+	CulpritTools               // other tools
+	CulpritReminder            // a reminder that was moved or removed
+	CulpritHistory             // an older message was changed or cut out
+)
+
+// PrefixBreaks is what was seen of one kind of client whose prompts do not continue each
+// other for one reason. No router can help there: the caches hold what the client no
+// longer sends.
+type PrefixBreaks struct {
+	Client   string
+	Culprit  Culprit
+	Broken   uint64 // turns that broke for this reason
+	Compared uint64 // turns of the client that were compared at all
+	Last     time.Time
+	// The last break.
+	Conversation route.Key
+	At           wire.Break
+}
+
+// prompt is a request whose prompt is to be looked at.
+type prompt struct {
+	model, client string
+	key           route.Key
+	api           wire.API
+	scan          wire.Scan // of a body that nobody changes
+	size          int64
+	at            time.Time
+}
+
+// prefixWatch compares each prompt with the one before of its conversation, in a
+// goroutine of its own, after the answer has begun. It keeps hashes, never text.
+type prefixWatch struct {
+	queue   chan prompt
+	bytes   atomic.Int64 // of the bodies in queue
+	dropped atomic.Uint64
+
+	// Owned by run.
+	trails map[trailKey]*list.Element
+	order  *list.List // of *trail, latest used first
+	blocks int
+
+	mu       sync.Mutex // guards what follows
+	compared map[clientKey]uint64
+	broken   map[breakKey]*PrefixBreaks
+}
+
+type trailKey struct {
+	model string
+	key   route.Key
+}
+
+type trail struct {
+	key   trailKey
+	trace *wire.Trace
+}
+
+type clientKey struct{ model, client string }
+
+type breakKey struct {
+	clientKey
+	culprit Culprit
+}
+
+func newPrefixWatch() *prefixWatch {
+	return &prefixWatch{
+		queue:    make(chan prompt, prefixQueue),
+		trails:   make(map[trailKey]*list.Element),
+		order:    list.New(),
+		compared: make(map[clientKey]uint64),
+		broken:   make(map[breakKey]*PrefixBreaks),
+	}
+}
+
+// offer hands a prompt in. It never blocks: when too much waits the prompt is dropped,
+// and its successor is compared with an older one.
+func (w *prefixWatch) offer(p prompt) {
+	if w.bytes.Add(p.size) <= prefixBytes {
+		select {
+		case w.queue <- p:
+			return
+		default:
+		}
+	}
+	w.bytes.Add(-p.size)
+	w.dropped.Add(1)
+}
+
+// run looks at prompts until closing is closed.
+func (w *prefixWatch) run(closing <-chan struct{}) {
+	for {
+		select {
+		case <-closing:
+			return
+		case p := <-w.queue:
+			w.look(&p)
+			w.bytes.Add(-p.size)
+		}
+	}
+}
+
+// look compares a prompt with the one before of its conversation, and remembers it.
+func (w *prefixWatch) look(p *prompt) {
+	trace := wire.BuildTrace(p.api, &p.scan)
+	key := trailKey{p.model, p.key}
+	var before *wire.Trace
+	if e := w.trails[key]; e != nil {
+		t := e.Value.(*trail)
+		before = t.trace
+		w.blocks += len(trace.Blocks) - len(before.Blocks)
+		t.trace = trace
+		w.order.MoveToFront(e)
+	} else {
+		w.trails[key] = w.order.PushFront(&trail{key, trace})
+		w.blocks += len(trace.Blocks)
+	}
+	for w.order.Len() > prefixTrails || w.blocks > prefixBlocks && w.order.Len() > 1 {
+		old := w.order.Remove(w.order.Back()).(*trail)
+		delete(w.trails, old.key)
+		w.blocks -= len(old.trace.Blocks)
+	}
+	if before == nil {
+		return
+	}
+	at := trace.Continues(before)
+	w.note(p, at)
+}
+
+// note counts a comparison; at is nil when the prompt continues the one before.
+func (w *prefixWatch) note(p *prompt, at *wire.Break) {
+	culprit := CulpritUnknown
+	if at != nil {
+		culprit = culpritOf(p, at)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	client := clientKey{p.model, p.client}
+	if _, known := w.compared[client]; !known && len(w.compared) >= prefixClients {
+		return
+	}
+	w.compared[client]++
+	if at == nil {
+		return
+	}
+	k := breakKey{client, culprit}
+	b := w.broken[k]
+	if b == nil {
+		b = &PrefixBreaks{Client: p.client, Culprit: culprit}
+		w.broken[k] = b
+	}
+	b.Broken++
+	b.Last, b.Conversation, b.At = p.at, p.key, *at
+}
+
+// clockText matches a date or a time of day to the minute.
+var clockText = regexp.MustCompile(`\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\d{1,2}/\d{1,2}/\d{2,4}`)
+
+// culpritOf tells the likely cause of a break from the text where it is. The text is
+// looked at and not kept.
+func culpritOf(p *prompt, at *wire.Break) Culprit {
+	if at.Section == wire.SectionTools {
+		if at.SameTools {
+			return CulpritToolOrder
+		}
+		return CulpritTools
+	}
+	text := wire.TraceText(p.api, &p.scan, at.Byte, prefixEvidence)
+	switch {
+	case bytes.Contains(text, []byte("x-anthropic-billing-header:")):
+		return CulpritAttribution
+	case at.Reminder || bytes.Contains(text, []byte("<system-reminder>")):
+		return CulpritReminder
+	case at.Shorter:
+		return CulpritHistory
+	case clockText.Match(text[:min(len(text), wire.TraceBlock+16)]):
+		return CulpritClock
+	case at.Section == wire.SectionMessage:
+		return CulpritHistory
+	}
+	return CulpritUnknown
+}
+
+// breaks returns what was seen of a model, most broken turns first.
+func (w *prefixWatch) breaks(model string) []PrefixBreaks {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []PrefixBreaks
+	for k, b := range w.broken {
+		if k.model == model {
+			one := *b
+			one.Compared = w.compared[k.clientKey]
+			out = append(out, one)
+		}
+	}
+	slices.SortFunc(out, func(a, b PrefixBreaks) int {
+		return cmp.Or(cmp.Compare(b.Broken, a.Broken), cmp.Compare(a.Client, b.Client), cmp.Compare(a.Culprit, b.Culprit))
+	})
+	return out
+}
+
+// forget drops what was seen of a model that is gone.
+func (w *prefixWatch) forget(model string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k := range w.broken {
+		if k.model == model {
+			delete(w.broken, k)
+		}
+	}
+	for k := range w.compared {
+		if k.model == model {
+			delete(w.compared, k)
+		}
+	}
+}
+
+// PrefixBreaks returns, for each kind of client of a model and each likely cause, how
+// often a prompt did not continue the one before of its conversation since the proxy
+// began; most broken turns first.
+func (p *Proxy) PrefixBreaks(model string) []PrefixBreaks { return p.prefixes.breaks(model) }
+
+// watchPrefix hands the prompt of a turn that is being answered to the watch, which holds
+// its body until it was looked at. A compaction rewrites the
+// prompt on purpose, and side calls have prompts of their own.
+func (x *exchange) watchPrefix(a *answer) {
+	key := x.place.decision.Conversation
+	if a.resp.StatusCode >= http.StatusMultipleChoices || !x.api.Generates() || key == (route.Key{}) || x.scan.Body() == nil {
+		return
+	}
+	if x.place.decision.Class == route.ClassSide || x.identity.Compaction || x.identity.Compacted {
+		return
+	}
+	x.p.prefixes.offer(prompt{
+		model: x.model.name, client: clientProduct(x.r.UserAgent()), key: key,
+		api: x.api, scan: x.scan, size: int64(len(x.body)), at: x.arrived,
+	})
+}
