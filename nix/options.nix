@@ -236,5 +236,10 @@ in
       default = null;
       description = "So many requests may wait at the door; the next one is answered 503 with a time to come back. When not set: 1,024.";
     };
+    strip_attribution = mkOption {
+      type = types.nullOr types.bool;
+      default = null;
+      description = "Take the attribution block of Claude Code out of its requests, for engines older than vLLM 0.18, whose prefix cache it breaks at every turn. When not set: off.";
+    };
   };
 }

@@ -29,6 +29,9 @@ type dataPlane interface {
 	// Compare begins a trial of two settings on a model, or ends the one that runs when
 	// the trial is nil.
 	Compare(model string, t *route.Trial) error
+	// PrefixBreaks returns what was seen of clients whose prompts do not continue the ones
+	// before.
+	PrefixBreaks(model string) []proxy.PrefixBreaks
 	// Move and Forget change a conversation's home.
 	Move(model string, key route.Key, replica int) error
 	Forget(model string, key route.Key) error

@@ -33,6 +33,7 @@ type fakePlane struct {
 	conversations []route.ConversationView
 	cuts          map[proxy.ReplicaID]int // requests that a replica has when it is drained
 	trials        []*route.Trial          // as begun and, nil, ended
+	breaks        []proxy.PrefixBreaks
 }
 
 func (p *fakePlane) Apply(s *proxy.Snapshot) {
@@ -89,6 +90,12 @@ func (p *fakePlane) Compare(_ string, t *route.Trial) error {
 	defer p.mu.Unlock()
 	p.trials = append(p.trials, t)
 	return nil
+}
+
+func (p *fakePlane) PrefixBreaks(string) []proxy.PrefixBreaks {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.breaks
 }
 
 func (p *fakePlane) find(key route.Key) int {

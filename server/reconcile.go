@@ -38,10 +38,11 @@ type reconciler struct {
 	done         chan struct{}      // closed when run has ended
 
 	// Owned by run; placed is read by a check through mu.
-	rollout  *rollout
-	snap     *proxy.Snapshot
-	thrashes map[string]bool
-	metrics  *fitMetrics
+	rollout    *rollout
+	snap       *proxy.Snapshot
+	thrashes   map[string]bool
+	toldBreaks map[toldBreak]bool
+	metrics    *fitMetrics
 
 	mu       sync.Mutex // guards what follows
 	places   *places
@@ -135,6 +136,7 @@ func (r *reconciler) pass(ctx context.Context) {
 		r.snap = snap
 	}
 	r.watchFit(entries)
+	r.watchPrefixes(entries)
 	r.comparisons.tick(entries, r.now())
 }
 

@@ -33,13 +33,14 @@ func (r *reconciler) snapshot(entries []*entry, statuses []supervisor.Status) *p
 func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Model {
 	state, halted := stateText(e.name(), e.runs(), r.problem(e.name()), statuses)
 	m := proxy.Model{
-		Name:        e.name(),
-		Aliases:     e.model.GetSpec().GetAliases(),
-		MaxModelLen: int(e.model.GetSpec().GetMaxModelLen()),
-		Created:     e.model.GetCreated().AsTime(),
-		Routing:     routeSettings(e.model.GetRouting()),
-		State:       state,
-		Halted:      halted,
+		Name:             e.name(),
+		Aliases:          e.model.GetSpec().GetAliases(),
+		MaxModelLen:      int(e.model.GetSpec().GetMaxModelLen()),
+		Created:          e.model.GetCreated().AsTime(),
+		Routing:          routeSettings(e.model.GetRouting()),
+		StripAttribution: e.model.GetRouting().GetStripAttribution(),
+		State:            state,
+		Halted:           halted,
 	}
 	count := len(r.places.placed[e.name()].groups)
 	ready := false

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/proxy"
+	"github.com/lmwarden/lmwarden/proxy/wire"
+	"github.com/lmwarden/lmwarden/server/stats"
+)
+
+// When a client's breaks are worth an alarm: often enough to be no accident, and a share
+// of its turns that costs more than a compaction now and then.
+const (
+	breaksEnough = 3
+	breaksShare  = 0.2
+	// breaksFresh is how long after the last one they are on the card.
+	breaksFresh = time.Hour
+	cardBreaks  = 16
+)
+
+// alarming says whether breaks are worth telling.
+func alarming(b *proxy.PrefixBreaks, now time.Time) bool {
+	return b.Broken >= breaksEnough && float64(b.Broken) >= breaksShare*float64(b.Compared) && now.Sub(b.Last) <= breaksFresh
+}
+
+// prefixBreaks returns the alarms of a model as shown.
+func (c *control) prefixBreaks(model string, now time.Time) []*lmwardenv1.PrefixBreak {
+	var out []*lmwardenv1.PrefixBreak
+	for _, b := range c.plane.PrefixBreaks(model) {
+		if len(out) == cardBreaks || !alarming(&b, now) {
+			continue
+		}
+		out = append(out, &lmwardenv1.PrefixBreak{
+			Client: b.Client, Culprit: prefixCulprits[b.Culprit], BrokenTurns: b.Broken, ComparedTurns: b.Compared,
+			Last: stamp(b.Last), Conversation: keyID(b.Conversation),
+			Byte: known[uint64](b.At.Byte), Block: known[uint64](b.At.Block), Message: prefixMessage(&b),
+		})
+	}
+	return out
+}
+
+var prefixCulprits = map[proxy.Culprit]lmwardenv1.PrefixCulprit{
+	proxy.CulpritUnknown:     lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_UNSPECIFIED,
+	proxy.CulpritAttribution: lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_ATTRIBUTION,
+	proxy.CulpritClock:       lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_CLOCK,
+	proxy.CulpritToolOrder:   lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_TOOL_ORDER,
+	proxy.CulpritTools:       lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_TOOLS,
+	proxy.CulpritReminder:    lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_REMINDER,
+	proxy.CulpritHistory:     lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_HISTORY,
+}
+
+// prefixAdvice is what each culprit is and what to do about it.
+var prefixAdvice = map[proxy.Culprit]string{
+	proxy.CulpritUnknown:     "its system text changes between turns; keep what changes out of the beginning of the prompt",
+	proxy.CulpritAttribution: "its attribution block changes with every turn; set strip_attribution for engines older than vLLM 0.18, or CLAUDE_CODE_ATTRIBUTION_HEADER=0 in the client",
+	proxy.CulpritClock:       "it writes a date or a time into the prompt; move that to the last message",
+	proxy.CulpritToolOrder:   "it lists the same tools in another order each time; sort them",
+	proxy.CulpritTools:       "its tools change between turns; declare them all from the first turn on",
+	proxy.CulpritReminder:    "it moves or removes a reminder in an older message; leave old messages as they were",
+	proxy.CulpritHistory:     "it changes or cuts older messages; leave them as they were, or compact rarely",
+}
+
+// prefixMessage says in one sentence what breaks, where and what to do.
+func prefixMessage(b *proxy.PrefixBreaks) string {
+	client := or(b.Client, "A client without a user agent")
+	return fmt.Sprintf("%s sends prompts that do not continue the ones before: %d of %d turns broke, the last one %s. No cache and no router can help: %s.", client, b.Broken, b.Compared, breakPlace(&b.At), prefixAdvice[b.Culprit])
+}
+
+// breakPlace says where a prompt broke.
+func breakPlace(at *wire.Break) string {
+	switch at.Section {
+	case wire.SectionTools:
+		return fmt.Sprintf("at tool %d", at.Index+1)
+	case wire.SectionSystem:
+		return fmt.Sprintf("in the system text at byte %d (block %d)", at.Byte, at.Block)
+	}
+	return fmt.Sprintf("in message %d at byte %d (block %d)", at.Index+1, at.Byte, at.Block)
+}
+
+// toldBreak names an alarm that was told.
+type toldBreak struct {
+	model, client string
+	culprit       proxy.Culprit
+}
+
+// watchPrefixes tells when a client begins to break its own prefix, once for each cause
+// until it was quiet for a while.
+func (r *reconciler) watchPrefixes(entries []*entry) {
+	now := r.now()
+	still := make(map[toldBreak]bool)
+	for _, e := range entries {
+		for _, b := range r.plane.PrefixBreaks(e.name()) {
+			if !alarming(&b, now) {
+				continue
+			}
+			k := toldBreak{e.name(), b.Client, b.Culprit}
+			still[k] = true
+			if !r.toldBreaks[k] {
+				r.events.Add(stats.Event{Severity: stats.Warning, Kind: "prefix_break", Model: e.name(), Replica: -1, Message: prefixMessage(&b)})
+			}
+		}
+	}
+	r.toldBreaks = still
+}
