@@ -67,6 +67,7 @@ func (s *Server) assemble(ctx context.Context) error {
 	s.serve("inference listener", inference, s.proxy, s.proxy.Close)
 	s.cleanups.push("engines", engines.Stop)
 	s.startLoop(c.loop)
+	s.startLogging(c)
 	return nil
 }
 
@@ -157,6 +158,21 @@ func drain(ctx context.Context, c *control, id supervisor.ReplicaID) {
 		return
 	}
 	c.events.Add(stats.Event{Severity: stats.Warning, Kind: "requests_cut", Model: id.Model, Replica: id.Index, Message: fmt.Sprintf("Replica %d of %s was stopped before %d of its requests had ended; their clients were told. A longer engine.drain_timeout gives them more time.", id.Index, id.Model, cut)})
+}
+
+// startLogging writes grave events to the log until its clean-up.
+func (s *Server) startLogging(c *control) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.logEvents(ctx)
+	}()
+	s.cleanups.push("log of events", func(context.Context) error {
+		cancel()
+		<-done
+		return nil
+	})
 }
 
 // startLoop runs the reconcile loop until its clean-up.

@@ -31,7 +31,7 @@ func (c *control) doctor(ctx context.Context) []*lmwardenv1.Check {
 		c.checkEngineCommand(),
 		c.checkSharedMemory(),
 		c.checkAccess(),
-		c.checkReplicas(),
+		c.checkReplicas(ctx),
 	}
 }
 
@@ -129,7 +129,7 @@ func (c *control) checkAccess() *lmwardenv1.Check {
 	}
 	inference, admin := "no key, loopback only", "no token, loopback only"
 	if n := len(c.access.keys.current()); n > 0 {
-		inference = fmt.Sprintf("%d keys", n)
+		inference = plural(n, "key", "keys")
 	}
 	if c.access.token != nil {
 		admin = "a token"
@@ -137,21 +137,35 @@ func (c *control) checkAccess() *lmwardenv1.Check {
 	return passed(name, "inference asks for %s; admin asks for %s", inference, admin)
 }
 
-func (c *control) checkReplicas() *lmwardenv1.Check {
+func (c *control) checkReplicas(ctx context.Context) *lmwardenv1.Check {
 	const name = "replicas"
-	ready := 0
-	for _, st := range c.engines.Status() {
+	ready, all := 0, c.engines.Status()
+	for _, st := range all {
 		switch st.State {
 		case supervisor.Failed, supervisor.Backoff, supervisor.Suspect:
-			return failed(name, fmt.Sprintf("See its log: lmwarden model logs %s.", st.ID.Model), "replica %d of %s is in the state %s: %s", st.ID.Index, st.ID.Model, st.State, st.Message)
+			return failed(name, fmt.Sprintf("Do what it says; \"lmwarden model logs %s --replica %d\" shows the engine's log if it wrote one.", st.ID.Model, st.ID.Index), "replica %d of %s is in the state %s: %s", st.ID.Index, st.ID.Model, st.State, st.Message)
 		case supervisor.Ready:
 			ready++
 		}
 	}
 	for _, e := range c.models.list() {
-		if why := c.loop.problem(e.name()); why != "" {
-			return failed(name, "Stop another model or ask for fewer cards.", "%s", why)
+		why := c.loop.problem(e.name())
+		if why == "" {
+			continue
 		}
+		fix := "Stop another model or ask for fewer cards."
+		if _, none := c.cards.read(ctx); none != "" {
+			fix = "Do what the check of the cards says."
+		}
+		return failed(name, fix, "%s", why)
 	}
-	return passed(name, "none has failed; ready: %d", ready)
+	return passed(name, "none has failed; %d of %d are ready", ready, len(all))
+}
+
+// plural chooses the word for a number.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }

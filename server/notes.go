@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -17,6 +18,26 @@ const box = -1
 // later sees the cause before the effect.
 func (c *control) note(kind, model string, replica int, format string, args ...any) {
 	c.events.Add(stats.Event{Severity: stats.Note, Kind: kind, Model: model, Replica: replica, Message: fmt.Sprintf(format, args...)})
+}
+
+// logEvents writes warnings and errors among the events to the daemon's log, until ctx
+// ends: who starts it in a terminal sees there why a model does not run.
+func (c *control) logEvents(ctx context.Context) {
+	for last := uint64(0); ; {
+		events, err := c.events.After(ctx, "", last)
+		if err != nil {
+			return
+		}
+		for _, e := range events {
+			last = e.ID
+			switch e.Severity {
+			case stats.Warning:
+				c.log.Warn().Str("kind", e.Kind).Msg(e.Message)
+			case stats.Error:
+				c.log.Error().Str("kind", e.Kind).Msg(e.Message)
+			}
+		}
+	}
 }
 
 // noteChange remembers a change of settings when there was one. Names are the fields that

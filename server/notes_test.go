@@ -1,15 +1,20 @@
 package server
 
 import (
+	"bytes"
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"connectrpc.com/connect/v2"
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 	"google.golang.org/protobuf/proto"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/server/stats"
 )
 
 // What a person did stands among the events, once for each change.
@@ -66,6 +71,24 @@ func TestEventsTellWhatPeopleDid(t *testing.T) {
 	}
 	_, err = r.system.ListEvents(ctx, &lmwardenv1.ListEventsRequest{Model: "nope"})
 	wantError(t, err, connect.CodeNotFound, "nope")
+}
+
+// Who starts the daemon in a terminal sees there why a model does not run.
+func TestGraveEventsAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		c := &control{log: zerolog.New(&out), events: stats.NewEvents()}
+		ctx, cancel := context.WithCancel(t.Context())
+		go c.logEvents(ctx)
+		c.events.Add(stats.Event{Severity: stats.Note, Kind: "calm", Message: "All is well."})
+		c.events.Add(stats.Event{Severity: stats.Error, Kind: "replica_failed", Message: "It failed."})
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if want := `{"level":"error","kind":"replica_failed","message":"It failed."}`; strings.TrimSpace(out.String()) != want {
+			t.Errorf("logged %s, want %s", out.String(), want)
+		}
+	})
 }
 
 // A conversation is found by its id or by a beginning that only it has.

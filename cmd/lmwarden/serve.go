@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
+	"connectrpc.com/connect/v2"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
 	"github.com/lmwarden/lmwarden/server"
 	"github.com/lmwarden/lmwarden/ui"
 )
@@ -57,6 +60,7 @@ func (a *app) serveCommand() *cobra.Command {
 			return err
 		}
 		a.announce(d)
+		a.announceProblems(c.Context(), d)
 		<-c.Context().Done()
 		return a.stopDaemon(c.Context(), d)
 	}
@@ -99,6 +103,22 @@ func (a *app) announce(d *server.Server) {
 	fmt.Fprintf(a.err, "OpenAI and Anthropic API %s\n", localURL(d.InferenceAddr()))
 	if token := d.NewAdminToken(); token != "" {
 		fmt.Fprintf(a.err, "admin token, shown once  %s\n", token)
+	}
+}
+
+// announceProblems prints the checks of the doctor that fail, each with what to do: a box
+// without cards or without vLLM serves nothing, and a person sees it here first. What
+// happens to models later is in the log.
+func (a *app) announceProblems(ctx context.Context, d *server.Server) {
+	doctor := lmwardenv1connect.NewSystemServiceClient(connect.NewClient(d.Transport()))
+	report, err := doctor.RunDoctor(ctx, &lmwardenv1.RunDoctorRequest{})
+	if err != nil {
+		return // it is stopped already
+	}
+	for _, check := range report.GetChecks() {
+		if !check.GetOk() {
+			fmt.Fprintf(a.err, "problem with the %s: %s. %s\n", check.GetName(), strings.TrimRight(check.GetMessage(), "."), check.GetFix())
+		}
 	}
 }
 
