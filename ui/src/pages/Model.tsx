@@ -15,6 +15,7 @@ import { StatePill, Verdict } from "../parts/bits";
 import { Decisions } from "../parts/Decisions";
 import { LearnedPanel } from "../parts/Learned";
 import { Panel, Skeleton } from "../parts/Panel";
+import { PrefixBreaksPanel } from "../parts/PrefixBreaks";
 import { RoutingCardPanel } from "../parts/RoutingCard";
 import { useTitle } from "../parts/title";
 import { modelNamed, models, routing } from "../store";
@@ -70,6 +71,7 @@ function Known({ model }: { model: Model }) {
             <>
               <CacheMapPanel card={received.value} at={received.at} />
               <RoutingCardPanel card={received.value} at={received.at} />
+              <PrefixBreaksPanel model={model.name} breaks={received.value.prefixBreaks} />
             </>
           )}
       <div class="two">
