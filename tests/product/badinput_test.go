@@ -194,8 +194,8 @@ models:
 		t.Errorf("the message %q does not name the missing command", message)
 	}
 	got := post(t, d, "/v1/chat/completions", chat("hi"))
-	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-		t.Errorf("a request to a model without a replica: %d, Retry-After %q; want 503 and a time", got.status, got.header.Get("Retry-After"))
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "" {
+		t.Errorf("a request to a model that needs a person: %d, Retry-After %q; want 503 and no advice to try again", got.status, got.header.Get("Retry-After"))
 	}
 }
 
