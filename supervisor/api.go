@@ -34,7 +34,7 @@ const (
 	Stopped  State = "stopped"
 	Starting State = "starting"
 	Ready    State = "ready"
-	Suspect  State = "suspect"  // runs, but its health probe fails or is late
+	Suspect  State = "suspect"  // runs, but its health probe fails or is late, or it hangs
 	Stopping State = "stopping" // drains or is being ended
 	Backoff  State = "backoff"  // failed, will start again
 	Failed   State = "failed"   // failed, waits for a person
@@ -47,7 +47,7 @@ type Status struct {
 	Message     string // one or two sentences: what, why, what to do
 	Since       time.Time
 	Phase       string // what a start is doing: "loading weights"
-	Silent      bool   // suspect and to be taken out of rotation: it refuses its probes, or hangs; false while it is only slow
+	Silent      bool   // suspect and to be taken out of rotation: it refuses its probes, hangs, or does no work; false while it is only slow
 	PID         int
 	Port        int
 	URL         string
@@ -75,6 +75,9 @@ type Hooks struct {
 	BeforeStop func(ctx context.Context, id ReplicaID)
 	// Changed is called after every change of a status. It must not block.
 	Changed func(Status)
+	// InFlight says how many requests the data plane has at a replica; nil knows of
+	// none. It is called about once a second and must not block.
+	InFlight func(id ReplicaID) int
 }
 
 // LogLine is one line of an engine's log.

@@ -128,17 +128,21 @@ func (s script) play(ends <-chan os.Signal) int {
 	return 0
 }
 
-// handler answers as vLLM does. A POST to /sick makes its health fail from then on; one
+// handler answers as vLLM does. A POST to /wedge makes it give no token any more, and
+// one to /well ends that. A POST to /sick makes its health fail from then on; one
 // to /slow makes it wait, each time until one to /quick; one to /well ends both.
 func (s script) handler() http.Handler {
-	var sick, slow atomic.Bool
+	var sick, slow, wedged atomic.Bool
+	var tokens atomic.Int64
 	quick := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { sick.Store(true) })
+	mux.HandleFunc("/wedge", func(http.ResponseWriter, *http.Request) { wedged.Store(true) })
 	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { slow.Store(true) })
 	mux.HandleFunc("/well", func(http.ResponseWriter, *http.Request) {
 		sick.Store(false)
 		slow.Store(false)
+		wedged.Store(false)
 		select {
 		case quick <- struct{}{}:
 		default:
@@ -165,6 +169,10 @@ func (s script) handler() http.Handler {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
+		if !wedged.Load() {
+			tokens.Add(2)
+		}
+		fmt.Fprintf(w, "vllm:generation_tokens_total{engine=\"0\"} %d\n", tokens.Load())
 		fmt.Fprintln(w, `vllm:num_requests_running{engine="0"} 2.0`)
 		fmt.Fprintln(w, `vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1.0`)
 	})
@@ -175,6 +183,10 @@ func (s script) handler() http.Handler {
 		}
 		if s.mute || json.NewDecoder(r.Body).Decode(&body) != nil || body.Model != "m" || body.MaxTokens != 1 {
 			http.Error(w, "no", http.StatusInternalServerError)
+			return
+		}
+		if wedged.Load() {
+			<-r.Context().Done()
 			return
 		}
 		fmt.Fprint(w, `{"choices":[{"text":"x"}]}`)

@@ -81,3 +81,31 @@ func TestRefusedProbeIsSilent(t *testing.T) {
 		t.Errorf("refused, it stays in rotation: %+v", got)
 	}
 }
+
+// An engine that is healthy and does nothing with what it has is taken out of rotation,
+// comes back when it goes on, and is ended when it does not.
+func TestWedgedEngineIsReplaced(t *testing.T) {
+	b := newBox(t, func(o *supervisor.Options) {
+		o.Timing.StillAfter, o.Timing.StillTimeout, o.Timing.WedgedFor = 300*time.Millisecond, 300*time.Millisecond, 2*time.Second
+	})
+	b.Apply([]supervisor.Spec{b.spec(first)})
+	st := b.untilState(first, supervisor.Ready)
+	tell(t, st, "/wedge")
+	got := b.untilState(first, supervisor.Suspect)
+	if !got.Silent || got.PID != st.PID || !strings.Contains(got.Message, "gave no token within 300ms") || !strings.Contains(got.Message, "within 2s") {
+		t.Errorf("wedged: %+v", got)
+	}
+	tell(t, st, "/well")
+	if got = b.untilState(first, supervisor.Ready); got.Silent || got.PID != st.PID {
+		t.Errorf("it went on: %+v", got)
+	}
+	tell(t, st, "/wedge")
+	b.untilState(first, supervisor.Suspect)
+	got = b.untilState(first, supervisor.Backoff)
+	if !strings.Contains(got.Message, "hung for 2s and more") || got.Restarts != 1 {
+		t.Errorf("ended: %+v", got)
+	}
+	if got = b.untilState(first, supervisor.Ready); got.Incarnation != st.Incarnation+1 {
+		t.Errorf("its successor: %+v", got)
+	}
+}

@@ -366,8 +366,8 @@ func TestDeadMeansRefusedWithoutABreak(t *testing.T) {
 				for _, a := range c.between {
 					r.judge(l, a)
 				}
-				if dead := r.judge(l, refused); dead != c.dead {
-					t.Errorf("dead: %v, want %v", dead, c.dead)
+				if dead := r.judge(l, refused); (dead != "") != c.dead {
+					t.Errorf("dead: %q, want %v", dead, c.dead)
 				}
 			})
 		})

@@ -29,11 +29,12 @@ type life struct {
 	exited  chan struct{} // closed when the root has ended; nil when there is none
 	state   *os.ProcessState
 
-	began   time.Time
-	readyAt time.Time // zero until it has answered a request
-	sickAt  time.Time // since when it refuses health probes; zero when it does not
-	stalled bool      // its start was reported as standing still
-	looks   int       // at its log and its processes
+	began    time.Time
+	readyAt  time.Time // zero until it has answered a request
+	sickAt   time.Time // since when it refuses health probes; zero when it does not
+	wedgedAt time.Time // since when it hangs; zero when it does not
+	stalled  bool      // its start was reported as standing still
+	looks    int       // at its log and its processes
 }
 
 // startError is a start that did not come to a process.

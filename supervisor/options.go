@@ -46,6 +46,9 @@ type Timing struct {
 	TokenTimeout time.Duration // for the first token; 2 min
 	HungAfter    time.Duration // without an answer of /health, until an engine counts as hung; 30 s
 	DeadAfter    time.Duration // of refused health probes, until an engine counts as dead; 10 s
+	StillAfter   time.Duration // of work without any progress, until an engine is asked for a token; 15 s
+	StillTimeout time.Duration // for that token, until an engine counts as wedged; 20 s
+	WedgedFor    time.Duration // of being wedged, until an engine is ended; 2 min
 	TermGrace    time.Duration // between SIGTERM and SIGKILL; 10 s
 	KillGrace    time.Duration // after SIGKILL, until processes that stay are reported; 10 s
 
@@ -100,6 +103,9 @@ func (t Timing) withDefaults() Timing {
 	setDefault(&t.TokenTimeout, 2*time.Minute)
 	setDefault(&t.HungAfter, 30*time.Second)
 	setDefault(&t.DeadAfter, 10*time.Second)
+	setDefault(&t.StillAfter, 15*time.Second)
+	setDefault(&t.StillTimeout, 20*time.Second)
+	setDefault(&t.WedgedFor, 2*time.Minute)
 	setDefault(&t.TermGrace, 10*time.Second)
 	setDefault(&t.KillGrace, 10*time.Second)
 	setDefault(&t.BackoffMin, time.Second)

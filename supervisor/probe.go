@@ -30,8 +30,25 @@ type answer struct {
 	refused bool  // the engine itself says that it is dead, or nobody listens
 	ready   bool  // it has answered a request, now or earlier
 	token   error // why the request for one token failed
+	wedged  error // why it counts as wedged although its health is good; nil when it does not
 	figures vllm.Figures
 	scrape  error // why the metrics could not be read
+}
+
+// newProber makes the prober of a life.
+func (r *replica) newProber(w wish, l *life) *prober {
+	t := r.sup.opts.Timing
+	p := &prober{client: r.sup.client, base: strings.TrimSuffix(l.url, "/"), key: l.key, served: w.spec.ServedModel, timing: t}
+	p.pulse = pulse{
+		still: t.StillAfter, timeout: t.StillTimeout, token: p.oneToken,
+		inFlight: func() int {
+			if known := r.sup.opts.Hooks.InFlight; known != nil {
+				return known(r.id)
+			}
+			return 0
+		},
+	}
+	return p
 }
 
 // prober looks at one engine, over and over, from a goroutine of its own, so that an
@@ -46,10 +63,12 @@ type prober struct {
 	ready  bool
 	hung   bool         // the last probe of its health had no answer at all
 	static vllm.Figures // version and longest context, read once
+	pulse  pulse
 }
 
 // loop sends what it sees until ctx ends.
 func (p *prober) loop(ctx context.Context, out chan<- answer) {
+	defer p.pulse.stop()
 	for {
 		pause := p.timing.StartProbe
 		if p.ready {
@@ -73,7 +92,7 @@ func (p *prober) loop(ctx context.Context, out chan<- answer) {
 // look asks for the health, then, until that has worked once, for a token, then for
 // the figures. That the health is late is told at once through tell.
 func (p *prober) look(ctx context.Context, tell func(answer)) answer {
-	a := answer{ready: p.ready}
+	a := answer{ready: p.ready, wedged: p.pulse.wedged}
 	if a.late, a.health = p.health(ctx, tell); a.health != nil {
 		a.refused = !a.late && !isTimeout(a.health)
 		return a
@@ -85,7 +104,9 @@ func (p *prober) look(ctx context.Context, tell func(answer)) answer {
 		p.ready = true
 	}
 	a.ready = true
-	a.figures, a.scrape = p.scrape(ctx)
+	if a.figures, a.scrape = p.scrape(ctx); a.scrape == nil {
+		a.wedged = p.pulse.beat(ctx, a.figures, time.Now())
+	}
 	return a
 }
 
@@ -110,7 +131,7 @@ func (p *prober) health(ctx context.Context, tell func(answer)) (late bool, err 
 	case <-inTime.C:
 	}
 	if !p.hung { // one that hung must not come back into rotation for being asked again
-		tell(answer{ready: p.ready, late: true, health: fmt.Errorf("%s/health has not answered for %s", p.base, p.timing.ProbeTimeout)})
+		tell(answer{ready: p.ready, wedged: p.pulse.wedged, late: true, health: fmt.Errorf("%s/health has not answered for %s", p.base, p.timing.ProbeTimeout)})
 	}
 	err = <-result
 	if p.hung = isTimeout(err); err != nil {
@@ -140,12 +161,17 @@ func (p *prober) first(ctx context.Context) error {
 	if body, err := p.get(ctx, "/version", 1<<16); err == nil && json.Unmarshal(body, &version) == nil {
 		p.static.Version = version.Version
 	}
+	ctx, cancel := context.WithTimeout(ctx, p.timing.TokenTimeout)
+	defer cancel()
+	return p.oneToken(ctx)
+}
+
+// oneToken asks for one token.
+func (p *prober) oneToken(ctx context.Context) error {
 	body, err := json.Marshal(map[string]any{"model": p.served, "prompt": "Hi", "max_tokens": 1})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.timing.TokenTimeout)
-	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/v1/completions", bytes.NewReader(body))
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ func (r *replica) watch(w wish, l *life) ending {
 	var probing sync.WaitGroup
 	defer probing.Wait()
 	defer stop()
-	p := &prober{client: r.sup.client, base: strings.TrimSuffix(l.url, "/"), key: l.key, served: w.spec.ServedModel, timing: r.sup.opts.Timing}
+	p := r.newProber(w, l)
 	probing.Go(func() { p.loop(ctx, answers) })
 
 	look := time.NewTicker(r.sup.opts.Timing.Probe)
@@ -38,8 +37,8 @@ func (r *replica) watch(w wish, l *life) ending {
 				return l.over(ending{asked: true, exit: -1})
 			}
 		case a := <-answers:
-			if r.judge(l, a) {
-				return l.over(ending{exit: -1, what: fmt.Sprintf("The engine has refused every health probe for %s (%v), so it counts as dead", r.sup.opts.Timing.DeadAfter, a.health)})
+			if what := r.judge(l, a); what != "" {
+				return l.over(ending{exit: -1, what: what})
 			}
 		case <-moved:
 			r.follow(l)
@@ -58,9 +57,9 @@ func (l *life) over(e ending) ending {
 	return e
 }
 
-// judge takes one look at the engine, and says whether it is dead. A failed reading of
-// the figures never changes the state: it shows in their age.
-func (r *replica) judge(l *life, a answer) (dead bool) {
+// judge takes one look at the engine, and says why it must be ended, or nothing. A
+// failed reading of the figures never changes the state: it shows in their age.
+func (r *replica) judge(l *life, a answer) (dead string) {
 	now := time.Now()
 	switch {
 	case l.readyAt.IsZero() && a.ready:
@@ -71,18 +70,15 @@ func (r *replica) judge(l *life, a answer) (dead bool) {
 	case !l.readyAt.IsZero() && now.Sub(l.readyAt) >= r.sup.opts.Timing.Stable:
 		r.forgive()
 	}
-	switch {
-	case !a.refused:
-		l.sickAt = time.Time{}
-	case l.sickAt.IsZero():
-		l.sickAt = now
-	}
-	if !l.readyAt.IsZero() && l.family != nil && a.refused && now.Sub(l.sickAt) >= r.sup.opts.Timing.DeadAfter {
-		return true
+	if dead = l.verdict(a, now, r.sup.opts.Timing); dead != "" {
+		return dead
 	}
 	r.update(func(s *Status) {
 		s.Silent = false
 		switch {
+		case !l.readyAt.IsZero() && a.wedged != nil:
+			s.State, s.Silent = Suspect, true
+			s.Message = fmt.Sprintf("It hangs, although its health probe succeeds: %v. %s", a.wedged, l.outlook(r.sup.opts.Timing))
 		case a.ready && a.health == nil:
 			s.State, s.Message, s.Phase = Ready, "", ""
 		case !l.readyAt.IsZero() && a.late:
@@ -98,7 +94,41 @@ func (r *replica) judge(l *life, a answer) (dead bool) {
 		}
 		s.Engine = l.combine(a.figures, s.Engine)
 	})
-	return false
+	return ""
+}
+
+// verdict says why the engine counts as dead, or nothing. One that somebody else runs
+// is never ended.
+func (l *life) verdict(a answer, now time.Time, t Timing) string {
+	mark(&l.sickAt, a.refused, now)
+	mark(&l.wedgedAt, a.wedged != nil, now)
+	switch {
+	case l.readyAt.IsZero() || l.family == nil:
+		return ""
+	case a.refused && now.Sub(l.sickAt) >= t.DeadAfter:
+		return fmt.Sprintf("The engine has refused every health probe for %s (%v), so it counts as dead", t.DeadAfter, a.health)
+	case a.wedged != nil && now.Sub(l.wedgedAt) >= t.WedgedFor:
+		return fmt.Sprintf("The engine hung for %s and more (%v), so it counts as dead", t.WedgedFor, a.wedged)
+	}
+	return ""
+}
+
+// mark notes since when something is so.
+func mark(since *time.Time, is bool, now time.Time) {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+}
+
+// outlook says what becomes of an engine that hangs.
+func (l *life) outlook(t Timing) string {
+	if l.family == nil {
+		return "Its conversations are served elsewhere; whoever runs it should restart it."
+	}
+	return fmt.Sprintf("Its conversations are served elsewhere; it is ended and started again unless it goes on within %s.", t.WedgedFor)
 }
 
 // combine takes the new figures, or when there are none keeps the old ones, and adds

@@ -28,6 +28,7 @@ type core struct {
 	origin  time.Time     // real moment at which the engine's clock read base
 	base    time.Duration // engine's clock at origin
 	frozen  bool          // the engine's clock stands still
+	held    engine.Stats  // what it had counted when it was frozen
 	refusal error         // why new requests are refused, or nil
 	figures figures
 	wake    chan struct{}
@@ -179,6 +180,15 @@ func (s *stream) close() {
 	s.core.figures.forget(s.id)
 }
 
+// stats is what the engine has told of itself: one that stands still tells nothing
+// new, not even of requests that come and go. The caller holds c.mu.
+func (c *core) stats() engine.Stats {
+	if c.frozen {
+		return c.held
+	}
+	return c.eng.Stats()
+}
+
 // freeze stops the engine's clock or lets it go on.
 func (c *core) freeze(on bool) {
 	c.mu.Lock()
@@ -188,7 +198,7 @@ func (c *core) freeze(on bool) {
 	}
 	c.base = c.now()
 	c.origin = time.Now()
-	c.frozen = on
+	c.frozen, c.held = on, c.eng.Stats()
 	c.kick()
 }
 

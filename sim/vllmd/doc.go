@@ -32,7 +32,7 @@
 //
 //	refuse[=D]     new connections are reset, for the duration D or for good
 //	hang           no request is answered, not even /health
-//	wedge          /health is 200, but no token comes
+//	wedge          /health is 200, but no token comes and no figure changes
 //	500            requests for tokens fail with status 500
 //	cut=N          streams break off after N tokens, without an end
 //	slow-start=D   the start takes D longer (only in the environment)

@@ -136,7 +136,7 @@ func (s *server) each(f func(c *core, st engine.Stats) float64, more ...string) 
 	out := make([]sample, 0, len(s.cores))
 	for _, c := range s.cores {
 		labels := append([]string{"model_name", s.opt.served[0], "engine", strconv.Itoa(c.rank)}, more...)
-		out = append(out, sample{labels, f(c, c.eng.Stats()), c.figures.created})
+		out = append(out, sample{labels, f(c, c.stats()), c.figures.created})
 	}
 	return out
 }
@@ -150,7 +150,7 @@ func (s *server) served(f func(c *core, st engine.Stats) float64, more ...string
 	}
 	out := all[:0]
 	for i, v := range all {
-		if s.cores[i].eng.Stats().Steps > 0 {
+		if s.cores[i].stats().Steps > 0 {
 			out = append(out, v)
 		}
 	}

@@ -132,7 +132,7 @@ func newStatsLog(s *server) *statsLog {
 			}
 			c := s.cores[0]
 			c.mu.Lock()
-			st := c.eng.Stats()
+			st := c.stats()
 			c.mu.Unlock()
 			nowIdle := st.Running+st.Waiting == 0 && st.Steps == last.Steps
 			if !nowIdle || !idle {

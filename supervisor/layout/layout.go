@@ -207,32 +207,56 @@ func uuids(groups [][]Card) [][]string {
 	return all
 }
 
+// holding says who has the cards that a model cannot have: "model a has 3, 1 cannot be
+// used", in the order of the cards.
+func holding(cards []Card, held map[string]Holder, model string) []string {
+	var order []string
+	number := make(map[string]int)
+	for _, c := range cards {
+		who := ""
+		if h, taken := held[c.UUID]; taken && h.Model != model {
+			who = "model " + h.Model + " has %d"
+		} else if c.Message != "" {
+			who = "%d cannot be used"
+		}
+		if who != "" && number[who] == 0 {
+			order = append(order, who)
+		}
+		number[who]++
+	}
+	for i, who := range order {
+		order[i] = fmt.Sprintf(who, number[who])
+	}
+	return order
+}
+
 // tooFew explains who has the cards that are missing.
 func tooFew(cards []Card, held map[string]Holder, request Request, tp, free int) error {
 	want := max(request.Replicas, 1)
-	what := fmt.Sprintf("model %s needs %d cards (%d replicas of %d)", request.Model, want*tp, want, tp)
+	what := fmt.Sprintf("model %s needs %s (%s of %d)", request.Model, plural(want*tp, "card"), plural(want, "replica"), tp)
 	if len(cards) == 0 {
 		return fmt.Errorf("%s, and the box has none; use an engine that runs without cards", what)
 	}
 	if len(request.GPUs) > 0 {
 		return fmt.Errorf("%s, and %d are named; name more cards or ask for fewer replicas", what, len(request.GPUs))
 	}
-	var others []string
-	for _, c := range cards {
-		if h, taken := held[c.UUID]; taken && h.Model != request.Model {
-			others = append(others, fmt.Sprintf("%s is held by model %s replica %d", c.UUID, h.Model, h.Replica))
-		} else if c.Message != "" {
-			others = append(others, fmt.Sprintf("%s cannot be used", c.UUID))
-		}
-	}
+	others := holding(cards, held, request.Model)
 	switch {
 	case free >= want*tp:
 		return fmt.Errorf("%s, but the %d free cards do not make up so many groups of one kind; ask for fewer replicas or fewer cards each", what, free)
 	case len(others) > 0:
-		return fmt.Errorf("%s, and %d of %d are free (%s); stop what holds them or ask for fewer", what, free, len(cards), strings.Join(others, "; "))
+		return fmt.Errorf("%s, and %d of %d are free (%s); stop what holds them or ask for fewer", what, free, len(cards), strings.Join(others, ", "))
 	default:
 		return fmt.Errorf("%s, and the box has %d; ask for fewer replicas or fewer cards each", what, len(cards))
 	}
+}
+
+// plural writes a number of things.
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func names(cards []Card) string {

@@ -20,4 +20,5 @@ type Figures struct {
 	CachedTokens     *float64 // counter of this life
 	GenerationTokens *float64 // counter of this life
 	Preemptions      *float64 // counter of this life
+	Steps            *float64 // of the engine that brought tokens, counter of this life
 }

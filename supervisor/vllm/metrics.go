@@ -100,6 +100,7 @@ func (s *sums) figures() Figures {
 		CachedTokens:     s.get("prompt_tokens_cached"),
 		GenerationTokens: s.get("generation_tokens"),
 		Preemptions:      s.get("num_preemptions"),
+		Steps:            s.get("iteration_tokens_total_count"),
 	}
 	if f.CachedTokens == nil {
 		f.CachedTokens = s.get("prompt_tokens_by_source:cached")

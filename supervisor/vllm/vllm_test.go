@@ -104,11 +104,12 @@ vllm:prompt_tokens_by_source_total{engine="0",source="local_cache_hit"} 63.0
 vllm:generation_tokens_total{engine="0"} 12.0
 vllm:num_preemptions_total{engine="0"} 0.0
 vllm:iteration_tokens_total_sum{engine="0"} 9.0
+vllm:iteration_tokens_total_count{engine="0"} 4.0
 vllm:cache_config_info{block_size="32",kv_cache_size_tokens="6400",num_gpu_blocks="999",engine="0"} 1.0
 process_open_fds 12`,
 			vllm.Figures{
 				Running: ptr(3.0), Waiting: ptr(1.0), KVUsed: ptr(0.25), PrefixQueries: ptr(100.0), PrefixHits: ptr(64.0),
-				PromptTokens: ptr(100.0), CachedTokens: ptr(64.0), GenerationTokens: ptr(12.0), Preemptions: ptr(0.0),
+				PromptTokens: ptr(100.0), CachedTokens: ptr(64.0), GenerationTokens: ptr(12.0), Preemptions: ptr(0.0), Steps: ptr(4.0),
 				CapacityTokens: ptr(int64(6400)),
 			},
 		},
