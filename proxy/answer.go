@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // answer is the beginning of what an engine answers.
@@ -62,6 +64,32 @@ func (a *answer) begin() error {
 	a.first = (*a.buf)[:n]
 	if n == 0 && !errors.Is(a.err, io.EOF) {
 		return a.err
+	}
+	return nil
+}
+
+// aborted says whether the engine has answered well and made nothing, as one does that is
+// being stopped. Until more is false it cannot be told; call next then.
+func (a *answer) aborted(api wire.API) (aborted, more bool) {
+	if a.resp.StatusCode >= http.StatusMultipleChoices {
+		return false, false
+	}
+	if !a.flows {
+		return wire.AbortedWhole(api, a.whole), false
+	}
+	if !isEvents(a.resp.Header.Get("Content-Type")) || a.resp.Header.Get("Content-Encoding") != "" {
+		return false, false
+	}
+	aborted, more = wire.Aborted(api, a.first)
+	return aborted, more && a.err == nil && len(a.first) < len(*a.buf)
+}
+
+// next reads on in a flowing body before a byte of it is passed on.
+func (a *answer) next() error {
+	n, err := a.resp.Body.Read((*a.buf)[len(a.first):])
+	a.first, a.err = (*a.buf)[:len(a.first)+n], err
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
 	return nil
 }

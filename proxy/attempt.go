@@ -18,7 +18,8 @@ import (
 //
 //   - to another replica, when the first one could not be reached, cut the connection
 //     before a byte of its answer was passed on, says that its engine is dead, answers
-//     503, or was drained. What it was doing for the request has ended with the
+//     503, aborts the answer before its first token though nobody asked for that, or was
+//     drained. What it was doing for the request has ended with the
 //     connection.
 //   - to the same replica on a new connection, when a kept connection broke as the
 //     request was sent: the engine had closed it as idle and never read the request.
@@ -120,11 +121,14 @@ func (x *exchange) try() (*answer, *setback) {
 	}
 	x.attempt.watch(x.p.options.StallTimeout)
 	a := &answer{resp: resp}
-	if err := a.begin(); err != nil {
+	aborted, err := x.beginning(a)
+	if err != nil {
 		a.close()
 		return nil, x.setbackOf(err, false)
 	}
 	switch {
+	case aborted:
+		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeStatus, answer: a}
 	case a.deadEngine():
 		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeBroken, answer: a}
 	case resp.StatusCode == http.StatusServiceUnavailable:
@@ -133,6 +137,20 @@ func (x *exchange) try() (*answer, *setback) {
 		x.model.judge(time.Now(), &x.place, strikeStatus)
 	}
 	return a, nil
+}
+
+// beginning reads as much of an answer as must be known before a byte of it is passed on,
+// and says whether it was aborted before there was any.
+func (x *exchange) beginning(a *answer) (aborted bool, err error) {
+	err = a.begin()
+	for ; err == nil; err = a.next() {
+		aborted, more := a.aborted(x.api)
+		if !more {
+			return aborted, nil
+		}
+		x.attempt.watch(x.p.options.StallTimeout)
+	}
+	return false, err
 }
 
 // upstreamRequest returns the request for the replica; reused becomes true when it

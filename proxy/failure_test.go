@@ -439,3 +439,40 @@ func TestStreamThatEndsWithAnError(t *testing.T) {
 		}
 	})
 }
+
+// abortsAll answers as an engine does that is being stopped: status 200, and nothing.
+func abortsAll(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if !bytes.Contains(body, []byte(`"stream":true`)) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"c1","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"abort"}],"usage":{"prompt_tokens":20,"completion_tokens":0}}`)
+		return
+	}
+	last := `data: {"id":"c1","model":"m","choices":[{"index":0,"delta":{"content":""},"finish_reason":"abort"}]}` + "\n\n"
+	sendFrames(w, []string{chatChunks(0)[0], last, doneFrame}, 10*time.Millisecond)
+}
+
+// An engine that is being stopped answers new requests 200 with finish_reason "abort" and
+// no token. Nobody asked for that: the request goes to another replica, and where there
+// is none the client sees what the engine said.
+func TestAnswerThatAbortsAtOnce(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		for replicas, want := range map[int]string{1: `"abort"`, 2: `"stop"`} {
+			bubble(t, func(t *testing.T) {
+				b := newBox(t, replicas, once(abortsAll, answers(2)))
+				for _, e := range b.engines[1:] {
+					e.does(b.engines[0].script) // one turn for all
+				}
+				got := b.post("/v1/chat/completions", chat("m", stream))
+				if got.status != 200 || got.err != nil || !strings.Contains(got.body, `"finish_reason":`+want) {
+					t.Errorf("stream %t, %d replicas: got %d %v %s", stream, replicas, got.status, got.err, got.body)
+				}
+				if r := b.lastRecord(); r.Attempts != replicas {
+					t.Errorf("stream %t, %d replicas: %d attempts", stream, replicas, r.Attempts)
+				}
+				<-time.After(time.Second) // the engine that was left sends its end
+				b.wantIdle()
+			})
+		}
+	}
+}
