@@ -14,6 +14,7 @@ type machine struct {
 	reps []Replica
 	set  Settings
 
+	trials    uint32
 	open      []openTicket
 	forwarded uint64
 	classes   [NumClasses]uint64
@@ -298,7 +299,12 @@ func (m *machine) Check(t *rapid.T) {
 		}
 	}
 	known := map[Key]bool{}
-	m.c.Conversations(m.now, func(cv ConversationView) bool { known[cv.Key] = true; return true })
+	var list []ConversationView
+	m.c.Conversations(m.now, func(cv ConversationView) bool {
+		known[cv.Key], list = true, append(list, cv)
+		return true
+	})
+	checkWorking(t, m.c, &v, list)
 	for _, o := range m.open {
 		if o.key != (Key{}) && o.d.Class != ClassSide && !known[o.key] {
 			t.Fatalf("the conversation of a request in flight is gone (%s)", o.d.Reason())
