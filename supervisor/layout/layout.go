@@ -207,7 +207,7 @@ func uuids(groups [][]Card) [][]string {
 	return all
 }
 
-// holding says who has the cards that a model cannot have: "model a has 3, 1 cannot be
+// holding says who has the cards that a model cannot have: "3 held by model a, 1 cannot be
 // used", in the order of the cards.
 func holding(cards []Card, held map[string]Holder, model string) []string {
 	var order []string
@@ -215,7 +215,7 @@ func holding(cards []Card, held map[string]Holder, model string) []string {
 	for _, c := range cards {
 		who := ""
 		if h, taken := held[c.UUID]; taken && h.Model != model {
-			who = "model " + h.Model + " has %d"
+			who = "%d held by model " + h.Model
 		} else if c.Message != "" {
 			who = "%d cannot be used"
 		}

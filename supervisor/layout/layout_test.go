@@ -72,7 +72,7 @@ func TestAssignRefuses(t *testing.T) {
 		{"twice", four, nil, layout.Request{GPUs: []string{"GPU-1", "GPU-1"}}, "named twice"},
 		{"uneven", four, nil, layout.Request{TensorParallel: 2, GPUs: []string{"GPU-1"}}, "a multiple of 2"},
 		{"broken", broken, nil, layout.Request{GPUs: []string{"GPU-1"}}, "cannot be used: The card needs a reset."},
-		{"too many", four, held, layout.Request{Model: "m", Replicas: 4}, "3 of 4 are free (GPU-1 is held by model other replica 2)"},
+		{"too many", four, held, layout.Request{Model: "m", Replicas: 4}, "model m needs 4 cards (4 replicas of 1), and 3 of 4 are free (1 held by model other); stop what holds them or ask for fewer"},
 		{"too large", four, nil, layout.Request{Model: "m", TensorParallel: 8}, "the box has 4"},
 		{"too few named", four, nil, layout.Request{Replicas: 2, GPUs: []string{"GPU-1"}}, "1 are named"},
 		{"no cards", nil, nil, layout.Request{Model: "m"}, "the box has none"},
