@@ -104,22 +104,27 @@ func quote(b []byte, s string) []byte { return strconv.AppendQuote(b, s) }
 type chatFormat struct{}
 
 func (s *server) chat(w http.ResponseWriter, r *http.Request) {
-	b, err := readBody(r, "messages")
-	if err != nil {
-		refuseCall(w, chatFormat{}, err)
-		return
-	}
-	limit, field := b.MaxTokens, "max_tokens"
-	if b.MaxCompletionTokens != nil {
-		limit, field = b.MaxCompletionTokens, "max_completion_tokens"
-	}
-	c, err := s.newCall(b, render(chatMessages(b.Messages), toolText(b.Tools)), limit, 0, field)
+	_, c, err := s.readChat(r)
 	if err != nil {
 		refuseCall(w, chatFormat{}, err)
 		return
 	}
 	rank, rankErr := s.rankOf(r)
 	s.generate(w, r, c, chatFormat{}, rank, rankErr)
+}
+
+// readChat reads and checks a request of the chat API.
+func (s *server) readChat(r *http.Request) (body, *call, error) {
+	b, err := readBody(r, "messages")
+	if err != nil {
+		return b, nil, err
+	}
+	limit, field := b.MaxTokens, "max_tokens"
+	if b.MaxCompletionTokens != nil {
+		limit, field = b.MaxCompletionTokens, "max_completion_tokens"
+	}
+	c, err := s.newCall(b, render(chatMessages(b.Messages), toolText(b.Tools)), limit, 0, field)
+	return b, c, err
 }
 
 func (chatFormat) whole(c *call) []byte {

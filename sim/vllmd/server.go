@@ -57,6 +57,7 @@ func (s *server) routes() []route {
 		{"/v1/models", get, s.models},
 		{"/ping", []string{http.MethodGet, http.MethodPost}, s.health},
 		{"/v1/chat/completions", post, s.chat},
+		{"/v1/chat/completions/render", post, s.renderChat},
 		{"/v1/responses", post, s.responses},
 		{"/v1/responses/{response_id}", get, s.noResponse},
 		{"/v1/responses/{response_id}/cancel", post, s.noResponse},
