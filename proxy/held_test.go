@@ -287,3 +287,74 @@ func TestLongerHoldIsLive(t *testing.T) {
 		}
 	})
 }
+
+// A replica is taken away for good while admission stays: who was let in there or waits
+// for it is served by what is left, in turn.
+func TestScaleDownUnderAdmission(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoors(t)
+		var leaves []func()
+		for i := range 2 {
+			_, leave := b.occupied(fmt.Sprintf("conversation-number-%d", i))
+			leaves = append(leaves, leave)
+		}
+		for _, e := range b.engines {
+			e.does(answers(1))
+		}
+		var held []<-chan gotReply
+		for i := range 3 {
+			held = append(held, b.wait(context.Background(), true, fmt.Sprintf("another-conversation-%d", i)))
+			synctest.Wait()
+		}
+		drained := b.drain("m/1", 5*time.Second)
+		b.change(func(m *Model) { m.Replicas[1].Route.Draining = true })
+		if n := <-drained; n != 1 {
+			t.Errorf("%d streams were cut, want the one that did not end", n)
+		}
+		b.change(func(m *Model) { m.Replicas = m.Replicas[:1] })
+		if n := b.held(); n != 3 {
+			t.Errorf("%d held, want 3: the replica that is left is full", n)
+		}
+		for _, leave := range leaves {
+			leave()
+		}
+		for i, done := range held {
+			if got := <-done; got.status != 200 || got.err != nil || !strings.HasSuffix(got.body, doneFrame) {
+				t.Errorf("%d: got %d %v %q", i, got.status, got.err, got.body)
+			}
+		}
+		b.wantIdle()
+		if n := b.proxy.InFlight("m/1"); n != 0 {
+			t.Errorf("%d in flight on the replica that is gone", n)
+		}
+	})
+}
+
+// The proxy ends while requests wait: each is told, in its own API's shape.
+func TestCloseWhileHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newDoor(t)
+		defer b.occupy()()
+		var held []<-chan gotReply
+		for i, stream := range []bool{false, true} {
+			held = append(held, b.wait(context.Background(), stream, fmt.Sprintf("another-conversation-%d", i)))
+		}
+		<-time.After(15 * time.Second) // the stream has had a sign of life
+		if n := b.held(); n != 2 {
+			t.Fatalf("%d held, want 2", n)
+		}
+		b.proxy.Close()
+		if got := <-held[0]; got.status != 503 || !strings.Contains(got.body, `"overloaded_error"`) || !strings.Contains(got.body, "shutting down") {
+			t.Errorf("got %d %s", got.status, got.body)
+		}
+		if got := <-held[1]; got.err == nil || !strings.Contains(got.body, "event: error") || !strings.Contains(got.body, "shutting down") {
+			t.Errorf("the stream got %v %q", got.err, got.body)
+		}
+		synctest.Wait()
+		for _, r := range b.records.all() {
+			if r.Status != 503 {
+				t.Errorf("recorded as %d %q, want 503", r.Status, r.Error)
+			}
+		}
+	})
+}
