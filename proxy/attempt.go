@@ -76,10 +76,17 @@ func (x *exchange) forward() error {
 	}
 }
 
+// mayRetry says whether a second attempt is allowed at all: the client is there, and there
+// was none yet but one that sent nothing.
+func (x *exchange) mayRetry(back *setback) bool {
+	first := x.retried == never || x.retried == here && back.unsent
+	return first && x.ctx.Err() == nil
+}
+
 // tryAgain prepares a second attempt, after another wait at the door if need be; false
 // when there is none. The error ends the exchange.
 func (x *exchange) tryAgain(back *setback) (bool, error) {
-	if x.ctx.Err() != nil || x.retried != never && !(x.retried == here && back.unsent) {
+	if !x.mayRetry(back) {
 		return false, nil
 	}
 	switch back.again {
