@@ -43,8 +43,9 @@ type Options struct {
 	BodyReadTimeout time.Duration
 	// BodyTimeout is how long a whole request body may take; 0 means 10 minutes.
 	BodyTimeout time.Duration
-	// WriteStallTimeout is how long a client may take to accept one piece of an answer;
-	// 0 means 60 s. Then it counts as gone.
+	// WriteStallTimeout is how long a client may accept nothing of an answer, from the
+	// last piece on that it took, of 32 KiB at most; 0 means 60 s. Then it counts as gone
+	// and its place is free.
 	WriteStallTimeout time.Duration
 	// PingInterval is how often a stream that has no token yet gets a sign of life; 0
 	// means 10 s.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 // sends signs of life from a timer, which is why it has a mutex.
 type reply struct {
 	ctl   *http.ResponseController
-	stall time.Duration // longest time that one write may take
+	stall time.Duration // longest time without progress while something is to be sent
 	// strict is for HTTP/2, whose write deadline is a timer of the stream: it breaks the
 	// stream when it fires, also while nothing is being written.
 	strict bool
@@ -56,12 +57,20 @@ func (y *reply) write(b []byte, mid bool) error {
 	return y.send(b)
 }
 
-// send writes and flushes within the deadline. The caller holds mu.
+// pieceBytes is how much of an answer one deadline is for. A longer answer is written
+// in pieces, so that a client that takes it slowly is not cut for its length: the
+// deadline counts from the last piece that was accepted.
+const pieceBytes = 32 << 10
+
+// send writes and flushes, each piece within the deadline. The caller holds mu.
 func (y *reply) send(b []byte) error {
-	y.arm()
-	if _, err := y.w.Write(b); err != nil {
-		return clientError(err)
+	for piece := range slices.Chunk(b, pieceBytes) {
+		y.arm()
+		if _, err := y.w.Write(piece); err != nil {
+			return clientError(err)
+		}
 	}
+	y.arm()
 	if err := y.flush(); err != nil {
 		return err
 	}
