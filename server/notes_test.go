@@ -112,6 +112,21 @@ func TestConversationsAreFoundByABeginning(t *testing.T) {
 	wantError(t, err, connect.CodeNotFound, "lmwarden conversation list m")
 }
 
+// A cache holds no more of a conversation than there is of it.
+func TestCachedIsNotMoreThanTheContext(t *testing.T) {
+	for _, test := range []struct{ context, resident, inFlight, wantContext, wantResident int64 }{
+		{12_401, 13_190, 0, 12_401, 12_401},
+		{12_401, 13_190, 1, 13_190, 13_190},
+		{12_401, 9_000, 1, 12_401, 9_000},
+		{0, 500, 1, 0, 500}, // not known before the first usage
+	} {
+		got := conversation(route.ConversationView{Context: test.context, Resident: test.resident, InFlight: int(test.inFlight)}, nil)
+		if int64(got.GetContextTokens()) != test.wantContext || int64(got.GetResidentTokens()) != test.wantResident {
+			t.Errorf("%+v: context %d, cached %d", test, got.GetContextTokens(), got.GetResidentTokens())
+		}
+	}
+}
+
 func TestAMissingSourceIsToldOnce(t *testing.T) {
 	r := newRig(t, nil)
 	_, err := r.models.CreateModel(t.Context(), &lmwardenv1.CreateModelRequest{Name: "m", Spec: &lmwardenv1.ModelSpec{}})

@@ -177,6 +177,15 @@ func (c *control) keySources(model string) map[route.Key]string {
 
 // conversation returns one conversation as shown.
 func conversation(v route.ConversationView, sources map[route.Key]string) *lmwardenv1.Conversation {
+	// The router's estimate of the cache runs ahead of the context, which is known only
+	// when a turn ends: a cache holds no more of a conversation than there is of it.
+	switch {
+	case v.Context <= 0:
+	case v.InFlight > 0:
+		v.Context = max(v.Context, v.Resident)
+	default:
+		v.Resident = min(v.Resident, v.Context)
+	}
 	out := &lmwardenv1.Conversation{
 		Id:             keyID(v.Key),
 		Group:          keyID(v.Group),

@@ -132,9 +132,15 @@ func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() { box.followLoad(following) })
-	report, err := a.demoTraffic(ctx, f, box)
+	follower.Go(func() { box.watchModel(following, stop) })
+	report, err := a.demoTraffic(following, f, box)
+	removed := following.Err() != nil && ctx.Err() == nil
 	stop()
 	follower.Wait()
+	if removed {
+		fmt.Fprintf(a.err, "%s was removed, and with it what the demo sends; the demo ends\n", demoModel)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -159,6 +165,25 @@ type demoBox struct {
 	cards  *demoCards
 	cs     *clients
 	app    *app
+}
+
+// watchModel calls gone when somebody removed the demo's model.
+func (b *demoBox) watchModel(ctx context.Context, gone func()) {
+	stream, err := b.cs.models.WatchModels(ctx, &lmwardenv1.WatchModelsRequest{})
+	if err != nil {
+		return // the daemon is going
+	}
+	defer stream.Close() //nolint:errcheck // nothing is sent any more
+	for {
+		m, err := stream.Receive()
+		if err != nil {
+			return
+		}
+		if find(m.GetModels(), demoModel) == nil {
+			gone()
+			return
+		}
+	}
 }
 
 // startBox starts the daemon on the wanted addresses, or on free ports when the usual

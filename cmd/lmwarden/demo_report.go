@@ -24,6 +24,7 @@ const endless = 10000 * time.Hour
 type demoReport struct {
 	Requests              int           `json:"requests"`
 	Errors                int           `json:"errors"`
+	Cut                   int           `json:"cut"` // still running at the end; not among requests
 	StickyPercent         *float64      `json:"stickyPercent,omitempty"`
 	HitPercent            *float64      `json:"hitPercent,omitempty"`
 	TTFBP50Seconds        *float64      `json:"ttfbP50Seconds,omitempty"`
@@ -35,7 +36,8 @@ type demoReport struct {
 	Replicas              []demoReplica `json:"replicas"`
 }
 
-// demoReplica is the row of one replica.
+// demoReplica is the row of one replica. Its requests are those that the router sent
+// there, also those that were still running at the end.
 type demoReplica struct {
 	Index      uint32   `json:"index"`
 	State      string   `json:"state"`
@@ -97,7 +99,7 @@ func (b *demoBox) report(f demoFlags, step bench.Step) (demoReport, error) {
 	}
 	card := r.GetCard()
 	report := demoReport{
-		Requests: step.Requests, Errors: step.Errors, FirstError: step.FirstError,
+		Requests: step.Requests, Errors: step.Errors, Cut: step.Cut, FirstError: step.FirstError,
 		HitPercent: step.HitPercent, TTFBP50Seconds: step.TTFB.P50,
 		OutputTokensPerMinute: math.Round(step.OutputTokensPerMinute),
 		Sessions:              f.sessions, Seconds: step.Seconds,
@@ -144,7 +146,7 @@ func (a *app) printDemo(r demoReport) error {
 	}
 	a.pairs(&b,
 		"affinity", affinity,
-		"requests", fmt.Sprintf("%d in %.0f s, %s", r.Requests, r.Seconds, plural(r.Errors, "error", "errors")),
+		"requests", fmt.Sprintf("%d in %.0f s, %s; %d more were running at the end", r.Requests, r.Seconds, plural(r.Errors, "error", "errors"), r.Cut),
 		"prompt from cache", percent(r.HitPercent),
 		"stayed at home", percent(r.StickyPercent),
 		"first token p50", optional(r.TTFBP50Seconds, secondsText),

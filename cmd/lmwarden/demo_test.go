@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,13 @@ func TestDemo(t *testing.T) {
 			t.Errorf("replica row %+v", row)
 		}
 	}
+	var sent uint64
+	for _, row := range report.Replicas {
+		sent += row.Requests
+	}
+	if ended, all := uint64(report.Requests), uint64(report.Requests+report.Errors+report.Cut); sent < ended || sent > all {
+		t.Errorf("the rows have %d requests, want %d that ended and not more than %d", sent, ended, all)
+	}
 	if left := engines(t); len(left) > 0 {
 		t.Errorf("engines are left: %v", left)
 	}
@@ -67,6 +75,65 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	if left := engines(t); len(left) > 0 {
 		t.Errorf("engines are left: %v", left)
+	}
+}
+
+// TestDemoEndsWithItsModel removes the model while traffic runs.
+func TestDemoEndsWithItsModel(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var addr string
+	var removing sync.WaitGroup
+	stderr := &addressOf{found: func(found string) {
+		addr = found
+		removing.Go(func() {
+			if got := lmwarden(t, map[string]string{"LMWARDEN_ADDR": addr}, "", "model", "rm", demoModel); got.code != 0 {
+				t.Errorf("the model was not removed: %s", got.err)
+			}
+		})
+	}}
+	code := run(t.Context(), streams{
+		in: strings.NewReader(""), out: &waitFor{}, err: stderr, now: time.Now,
+		getenv: func(string) string { return "" },
+	}, []string{"demo", "--sessions", "2", "--speed", "20", "--inference-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"})
+	removing.Wait()
+	if code != 0 || !strings.Contains(stderr.all.String(), "was removed") {
+		t.Errorf("exit code %d: %s", code, stderr.all.String())
+	}
+}
+
+// addressOf is a writer that calls found once with the address of "try it".
+type addressOf struct {
+	mu    sync.Mutex
+	all   strings.Builder
+	found func(string)
+}
+
+func (w *addressOf) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.Write(p)
+	if _, rest, ok := strings.Cut(string(p), "--addr "); ok && w.found != nil {
+		w.found(strings.Fields(rest)[0])
+		w.found = nil
+	}
+	return len(p), nil
+}
+
+// TestServeSaysWhatIsMissing starts on a box without an engine, and is hung up on.
+func TestServeSaysWhatIsMissing(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stderr := &waitFor{text: "problem with the engine command: /nonexistent/vllm cannot be run", found: func() { cancel(errInterrupted) }}
+	watchdog := time.AfterFunc(30*time.Second, func() { cancel(errors.New("the problem was not told")) })
+	defer watchdog.Stop()
+	code := run(ctx, streams{
+		in: strings.NewReader(""), out: &waitFor{}, err: stderr, now: time.Now,
+		getenv: func(string) string { return "" },
+	}, []string{
+		"serve", "--data-dir", t.TempDir(), "--engine-command", "/nonexistent/vllm", "--engine-device", "cpu",
+		"--inference-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+	})
+	if !errors.Is(context.Cause(ctx), errInterrupted) {
+		t.Errorf("exit code %d: %v", code, context.Cause(ctx))
 	}
 }
 

@@ -121,17 +121,17 @@ func TestRemoteErrors(t *testing.T) {
 func TestSignals(t *testing.T) {
 	ctx, stop := watchSignals(t.Context())
 	defer stop()
-	raise := func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+	raise := func(s syscall.Signal) {
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	raise()
+	raise(syscall.SIGHUP) // the terminal was closed
 	<-ctx.Done()
 	if hurry(ctx).Err() != nil {
 		t.Fatal("the first signal hurries already")
 	}
-	raise()
+	raise(syscall.SIGTERM)
 	<-hurry(ctx).Done()
 	if code := exitCode(errInterrupted); code != exitInterrupted {
 		t.Errorf("exit code %d after a signal, want %d", code, exitInterrupted)
