@@ -4,7 +4,8 @@
 //
 //   - handler.go: [Proxy.ServeHTTP], the steps in order, and the one place where every
 //     request ends: there its reservation is given back, whatever happened.
-//   - resolve.go, body.go: whose request it is, its body (read once, bounded), and the
+//   - resolve.go, limits.go, body.go: whose request it is, whether its key or its model is
+//     over a limit, its body (read once, bounded by itself and with all others), and the
 //     model that it names. [wire] scans the body once.
 //   - decide.go, model.go: which conversation it belongs to; [route] decides a replica
 //     and reserves a place there, or holds the request at the door.
@@ -13,7 +14,7 @@
 //     read from the frames that pass.
 //   - errors.go: what went wrong, in the words of the API that was called.
 //
-// Around it: snapshot.go takes over news about models, breaker.go keeps requests away
+// Around it: owners.go remembers which replica made a stored response, snapshot.go takes over news about models, breaker.go keeps requests away
 // from a replica that fails, drain.go empties a replica before it is stopped.
 //
 // It reads one immutable [Snapshot] of models and replicas, replaced whole by
