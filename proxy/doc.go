@@ -14,8 +14,9 @@
 //     read from the frames that pass.
 //   - errors.go: what went wrong, in the words of the API that was called.
 //
-// Around it: owners.go remembers which replica made a stored response, snapshot.go takes over news about models, breaker.go keeps requests away
-// from a replica that fails, drain.go empties a replica before it is stopped.
+// Around it: owners.go remembers which replica made a stored response, snapshot.go takes
+// over news about models, breaker.go keeps requests away from a replica that fails,
+// drain.go empties a replica before it is stopped.
 //
 // It reads one immutable [Snapshot] of models and replicas, replaced whole by
 // [Proxy.Apply]. One mutex per model guards its router and is never held across I/O. A
