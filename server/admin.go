@@ -61,12 +61,7 @@ func newAdminHandler(api *connect.Server, c *control, metrics prometheus.Gathere
 	if page != nil {
 		mux.Handle("/", page)
 	}
-	var h http.Handler = mux
-	if c.access.token == nil && loopback(c.cfg.GetAdminListen()) {
-		h = auth.LocalHosts(h)
-	}
-	// A page of another site cannot read an answer, but it could send a request.
-	return http.NewCrossOriginProtection().Handler(h)
+	return guardAdmin(mux, c.cfg, c.access)
 }
 
 // requireToken asks for the admin token as the API does, when there is one.

@@ -64,7 +64,7 @@ func (s *Server) assemble(ctx context.Context) error {
 	c.engines, c.loop.engines = engines, engines
 	s.transport = connectinprocess.New(newAPI(c, nil))
 	s.serve("admin listener", admin, newAdminHandler(newAPI(c, access.token), c, metrics, s.opts.Page), nil)
-	s.serve("inference listener", inference, s.proxy, s.proxy.Close)
+	s.serve("inference listener", inference, guardInference(s.proxy, s.cfg), s.proxy.Close)
 	s.cleanups.push("engines", engines.Stop)
 	s.startLoop(c.loop)
 	s.startLogging(c)

@@ -91,10 +91,15 @@ func TestReadKeys(t *testing.T) {
 }
 
 func TestLocalHosts(t *testing.T) {
-	h := auth.LocalHosts(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
+	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	h := auth.LocalHosts(ok, auth.Plainly, "box.example:8001")
 	for host, want := range map[string]int{
 		"127.0.0.1:8001": 200, "localhost:8001": 200, "[::1]:8001": 200, "LOCALHOST": 200, "page.localhost:1": 200,
-		"evil.example:8001": 421, "127.0.0.1.evil.example": 421, "192.168.1.2:8001": 421, "": 421,
+		"localhost.:8001": 200, "::1": 200, "[::1]": 200, "[fe80::1%25eth0]:1": 200,
+		// Nobody can make an address mean another host, only a name.
+		"192.168.1.2:8001": 200,
+		"box.example":      200, "Box.Example:9": 200,
+		"evil.example:8001": 421, "127.0.0.1.evil.example": 421, "evillocalhost": 421, "localhost.evil.example": 421, "": 421, ":8001": 421,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = host
