@@ -40,6 +40,8 @@ func TestPolicy(t *testing.T) {
 		{"settings that worked are not to blame", []ending{laterWrong}, 0, verdict{true, time.Second, 1}},
 		{"crashes have a budget", slices.Repeat([]ending{crashed}, 6), time.Minute, verdict{false, 0, 6}},
 		{"crashes of long ago do not count", slices.Repeat([]ending{crashed}, 6), 20 * time.Minute, verdict{true, 32 * time.Second, 3}},
+		{"a full disk is waited for, and nothing is counted", slices.Repeat([]ending{{exit: -1, full: true}}, 50), 0, verdict{true, 30 * time.Second, 0}},
+		{"a full disk forgives nothing", []ending{died, died, {full: true}, died}, 0, verdict{false, 0, 3}},
 		{"a long life forgives", append(slices.Repeat([]ending{crashed}, 5), lasted), 0, verdict{true, time.Second, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

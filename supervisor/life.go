@@ -66,10 +66,10 @@ func (r *replica) begin(spec Spec) (l *life, err error) {
 	}
 	l.url = "http://127.0.0.1:" + strconv.Itoa(l.lease.port)
 	l.record.Port = l.lease.port
-	if err = r.book.begin(rec.Incarnation); err == nil {
-		err = r.spawn(l, path, spec)
+	if err := r.book.begin(rec.Incarnation); err != nil {
+		r.log.Warn().Err(err).Msg("the engine runs without a log file until one can be written")
 	}
-	if err != nil {
+	if err = r.spawn(l, path, spec); err != nil {
 		err = errors.Join(err, r.book.end(), r.sup.run.ended(r.id, rec))
 		r.sup.ports.give(r.id)
 		return nil, &startError{vllm.Transient, err}

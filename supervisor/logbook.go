@@ -21,6 +21,8 @@ const (
 	keptLives    = 5        // lives whose logs are kept, the present one included
 	followerRoom = 4096     // lines that a follower may lag behind
 	batchLines   = 256      // lines that a reader gets at once
+
+	reopenAfter = 10 * time.Second // without a file, until one is tried again
 )
 
 // logbook keeps the logs of one replica, one file per life
@@ -34,7 +36,10 @@ type logbook struct {
 	last      uint64     // that was written, in this process
 	file      *os.File
 	size      int64
-	broken    error // why lines are not kept; they still reach followers
+	lost      int       // lines that could not be written since the last one that could
+	lostAll   int       // of this life
+	tried     time.Time // when a file was last opened, or meant to be
+	broken    error     // why lines were not kept; they still reached followers
 	followers map[*follower]struct{}
 }
 
@@ -50,18 +55,14 @@ func newLogbook(dir string) *logbook {
 	return &logbook{dir: dir, followers: map[*follower]struct{}{}}
 }
 
-// begin opens the file of a new life and removes those of the oldest ones.
+// begin opens the file of a new life and removes those of the oldest ones. When there
+// is an error the life's lines reach its followers only, until the file can be opened.
 func (b *logbook) begin(life uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		return fmt.Errorf("the engine's log cannot be written: %w", err)
-	}
-	f, err := os.OpenFile(b.path(life), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("the engine's log cannot be written: %w", err)
-	}
-	b.life, b.last, b.file, b.size, b.broken = life, life, f, 0, nil
+	b.life, b.last, b.file, b.size, b.broken = life, life, nil, 0, nil
+	b.lost, b.lostAll = 0, 0
+	err := b.openLocked(time.Now())
 	lives := b.livesLocked()
 	for len(lives) > keptLives {
 		// A file that stays is tried again with the next life.
@@ -69,7 +70,26 @@ func (b *logbook) begin(life uint64) error {
 		_ = os.Remove(b.path(lives[0]) + ".1")
 		lives = lives[1:]
 	}
+	return err
+}
+
+// openLocked opens the file of the present life. b.mu must be held.
+func (b *logbook) openLocked(now time.Time) error {
+	b.tried = now
+	err := os.MkdirAll(b.dir, 0o700)
+	if err == nil {
+		b.file, err = openLog(b.path(b.life))
+	}
+	if err != nil {
+		b.file, b.broken = nil, err
+		return fmt.Errorf("the engine's log cannot be written: %w", err)
+	}
 	return nil
+}
+
+// openLog makes an empty file of lines.
+func openLog(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|os.O_APPEND, 0o600)
 }
 
 // end closes the file and lets go of those who follow this life only.
@@ -83,33 +103,58 @@ func (b *logbook) end() error {
 		}
 	}
 	b.life = 0
-	if b.file == nil {
-		return nil
+	err := b.broken
+	if b.lostAll > 0 {
+		err = fmt.Errorf("%d lines are missing: %w", b.lostAll, b.broken)
 	}
-	err := errors.Join(b.broken, b.file.Close())
-	b.file = nil
+	if b.file != nil {
+		err = errors.Join(err, b.file.Close())
+		b.file = nil
+	}
 	return err
 }
 
 // add writes one line. A disk that is full must not hold up the engine, whose pipe
-// would fill: the line then reaches only the followers.
+// would fill: the line then reaches only the followers, and is counted.
 func (b *logbook) add(at time.Time, text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for f := range b.followers {
 		f.offer(LogLine{Incarnation: b.life, Time: at, Text: text})
 	}
-	if b.file == nil {
+	if b.life == 0 {
 		return
+	}
+	if b.file == nil && at.Sub(b.tried) >= reopenAfter {
+		_ = b.openLocked(at) // the error stays in b.broken
 	}
 	if b.size > maxLogBytes {
 		b.rotateLocked()
 	}
-	n, err := b.file.WriteString(at.UTC().Format(time.RFC3339Nano) + " " + text + "\n")
-	b.size += int64(n)
-	if err != nil {
-		b.broken = fmt.Errorf("the engine's log is not complete: %w", err)
+	if b.lost > 0 && b.writeLocked(at, fmt.Sprintf("[%d lines are missing, the log could not be written: %v]", b.lost, b.broken)) {
+		b.lost = 0
 	}
+	if b.lost > 0 || !b.writeLocked(at, text) {
+		b.lost++
+		b.lostAll++
+	}
+}
+
+// writeLocked writes a line whole, or not at all. b.mu must be held.
+func (b *logbook) writeLocked(at time.Time, text string) bool {
+	if b.file == nil {
+		return false
+	}
+	n, err := b.file.WriteString(at.UTC().Format(time.RFC3339Nano) + " " + text + "\n")
+	if err == nil {
+		b.size += int64(n)
+		return true
+	}
+	b.broken = err
+	if info, err := b.file.Stat(); err == nil && n > 0 {
+		_ = b.file.Truncate(info.Size() - int64(n)) // half a line stays when even that fails
+	}
+	return false
 }
 
 func (b *logbook) rotateLocked() {
@@ -117,8 +162,8 @@ func (b *logbook) rotateLocked() {
 	err := os.Rename(path, path+".1")
 	if err == nil {
 		var f *os.File
-		if f, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err == nil {
-			b.broken = errors.Join(b.broken, b.file.Close())
+		if f, err = openLog(path); err == nil {
+			_ = b.file.Close() // what it could not write was counted line by line
 			b.file = f
 		}
 	}

@@ -15,6 +15,7 @@ type ending struct {
 	what     string        // "The engine exited with code 1", without a full stop
 	cause    vllm.Cause    // why, when it is known
 	last     []string      // last lines of its log
+	full     bool          // it never began, for a full disk
 }
 
 // verdict is what follows from an ending.
@@ -35,6 +36,10 @@ type policy struct {
 
 // ended takes an ending that nobody asked for.
 func (p *policy) ended(e ending, now time.Time) verdict {
+	if e.full { // no failure of the engine, and nobody needs to act here once there is space
+		p.delay = min(max(2*p.delay, p.t.BackoffMin), p.t.BackoffMax)
+		return verdict{again: true, wait: min(p.delay, fullDiskWait), failures: max(p.row, len(p.crashes))}
+	}
 	if e.wasReady {
 		p.row = 0
 		if e.readyFor >= p.t.Stable {

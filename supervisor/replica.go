@@ -178,6 +178,10 @@ func (r *replica) live(w wish) ending {
 	})
 	l, err := r.begin(w.spec)
 	if err != nil {
+		if isFull(err) {
+			why := fmt.Sprintf("There is no space left in %s (%v). Free some.", r.sup.opts.DataDir, err)
+			return ending{exit: -1, what: "The engine could not be started", cause: vllm.Cause{Sentence: why}, full: true}
+		}
 		cause := vllm.Cause{Sentence: capital(err.Error()) + "."}
 		var start *startError
 		if errors.As(err, &start) {
@@ -261,7 +265,7 @@ func (r *replica) settle(w wish, e ending) {
 	r.update(func(s *Status) {
 		s.Restarts = v.failures
 		if v.again {
-			*s = s.ended(Backoff, sentences(e.what, e.cause.Sentence))
+			*s = s.ended(Backoff, sentences(e.what, e.cause.Sentence, e.outlook(v)))
 			s.NextStart = time.Now().Add(v.wait)
 			return
 		}
@@ -286,6 +290,14 @@ func (r *replica) forgive() {
 	if r.current().Restarts != 0 {
 		r.update(func(s *Status) { s.Restarts = 0 })
 	}
+}
+
+// outlook says what a person cannot know from a failure and the time of the next start.
+func (e ending) outlook(v verdict) string {
+	if !e.full {
+		return ""
+	}
+	return fmt.Sprintf("It is tried again in %s, and so on until there is", v.wait.Round(time.Second))
 }
 
 // giveUp says why there is no further start.

@@ -111,6 +111,7 @@ func writeRecord(path string, rec record) error {
 	}
 	temp := path + ".new"
 	if err := writeSynced(temp, append(text, '\n')); err != nil {
+		_ = os.Remove(temp) // half of it helps nobody, and takes space
 		return fmt.Errorf("the run file cannot be written: %w", err)
 	}
 	if err := os.Rename(temp, path); err != nil {
@@ -173,5 +174,10 @@ func (d *runDir) endLeftover(file string, opts Options) error {
 			return fmt.Errorf("an engine of an earlier daemon (%s) cannot be ended: %w", file, err)
 		}
 	}
-	return writeRecord(file, record{Incarnation: rec.Incarnation})
+	err = writeRecord(file, record{Incarnation: rec.Incarnation})
+	if isFull(err) { // nothing of it runs, and the next life writes the file anew
+		opts.Logger.Warn().Err(err).Str("run_file", file).Msg("the disk is full; free some space")
+		return nil
+	}
+	return err
 }
