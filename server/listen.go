@@ -39,7 +39,7 @@ func listen(ctx context.Context, field, addr string) (net.Listener, error) {
 	if err := checkAddress(field, addr); err != nil {
 		return nil, err
 	}
-	var lc net.ListenConfig
+	lc := net.ListenConfig{Control: limitStalls(clientStall)}
 	l, err := lc.Listen(ctx, "tcp", addr)
 	if err == nil {
 		return l, nil
