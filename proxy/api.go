@@ -33,7 +33,9 @@ type Model struct {
 	// StripAttribution takes Claude Code's attribution block out of requests, for engines
 	// that hash it into their prefix cache.
 	StripAttribution bool
-	Replicas         []Replica // by index
+	// IgnoresAttribution says that the engines leave it out by themselves.
+	IgnoresAttribution bool
+	Replicas           []Replica // by index
 	// State says, for a person, why no replica is ready: "starting: loading weights".
 	State string
 	// Halted says that State stays as it is until a person acts: the model is stopped or

@@ -271,6 +271,13 @@ func (m *model) anyReady() bool {
 	return false
 }
 
+// hidesAttribution says whether no engine of the model sees attribution blocks.
+func (m *model) hidesAttribution() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spec != nil && (m.spec.StripAttribution || m.spec.IgnoresAttribution)
+}
+
 // stripsAttribution says whether attribution blocks are taken out of requests.
 func (m *model) stripsAttribution() bool {
 	m.mu.Lock()

@@ -59,6 +59,7 @@ type prompt struct {
 	key           route.Key
 	api           wire.API
 	scan          wire.Scan // of a body that nobody changes
+	bare          bool      // its engine does not see attribution blocks
 	size          int64
 	at            time.Time
 }
@@ -136,7 +137,7 @@ func (w *prefixWatch) run(closing <-chan struct{}) {
 
 // look compares a prompt with the one before of its conversation, and remembers it.
 func (w *prefixWatch) look(p *prompt) {
-	trace := wire.BuildTrace(p.api, &p.scan)
+	trace := wire.BuildTrace(p.api, &p.scan, p.bare)
 	key := trailKey{p.model, p.key}
 	var before *wire.Trace
 	if e := w.trails[key]; e != nil {
@@ -199,7 +200,7 @@ func culpritOf(p *prompt, at *wire.Break) Culprit {
 		}
 		return CulpritTools
 	}
-	text := wire.TraceText(p.api, &p.scan, at.Byte, prefixEvidence)
+	text := wire.TraceText(p.api, &p.scan, p.bare, at.Byte, prefixEvidence)
 	switch {
 	case bytes.Contains(text, []byte("x-anthropic-billing-header:")):
 		return CulpritAttribution
@@ -267,6 +268,6 @@ func (x *exchange) watchPrefix(a *answer) {
 	}
 	x.p.prefixes.offer(prompt{
 		model: x.model.name, client: clientProduct(x.r.UserAgent()), key: key,
-		api: x.api, scan: x.scan, size: int64(len(x.body)), at: x.arrived,
+		api: x.api, scan: x.scan, bare: x.model.hidesAttribution(), size: int64(len(x.body)), at: x.arrived,
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lmwarden/lmwarden/proxy"
 	"github.com/lmwarden/lmwarden/proxy/wire"
 	"github.com/lmwarden/lmwarden/server/stats"
+	"github.com/lmwarden/lmwarden/supervisor"
 )
 
 // When a client's breaks are worth an alarm: often enough to be no accident, and a share
@@ -103,4 +104,19 @@ func (r *reconciler) watchPrefixes(entries []*entry) {
 		}
 	}
 	r.toldBreaks = still
+}
+
+// ignoreAttribution says whether every engine leaves attribution blocks out of its prompt
+// by itself, as vLLM does from 0.18 on. One whose version is not known does not.
+func ignoreAttribution(statuses []supervisor.Status) bool {
+	for _, st := range statuses {
+		var major, minor int
+		if n, err := fmt.Sscanf(st.Engine.Version, "%d.%d", &major, &minor); n < 2 || err != nil {
+			return false
+		}
+		if major == 0 && minor < 18 {
+			return false
+		}
+	}
+	return len(statuses) > 0
 }

@@ -12,6 +12,7 @@ import (
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy"
 	"github.com/lmwarden/lmwarden/proxy/wire"
+	"github.com/lmwarden/lmwarden/supervisor"
 )
 
 func TestPrefixAlarm(t *testing.T) {
@@ -88,5 +89,31 @@ func TestStripAttributionReachesTheProxy(t *testing.T) {
 	})
 	if err != nil || !r.plane.model(t, "m").StripAttribution {
 		t.Errorf("the proxy was not told: %v", err)
+	}
+}
+
+func TestIgnoreAttribution(t *testing.T) {
+	for _, tt := range []struct {
+		versions []string
+		want     bool
+	}{
+		{nil, false},
+		{[]string{""}, false},
+		{[]string{"0.17.1"}, false},
+		{[]string{"0.18.0"}, true},
+		{[]string{"0.32.0.dev3+g1"}, true},
+		{[]string{"1.0.0"}, true},
+		{[]string{"0.32.0", "0.9.2"}, false},
+		{[]string{"unknown"}, false},
+	} {
+		var all []supervisor.Status
+		for _, v := range tt.versions {
+			var st supervisor.Status
+			st.Engine.Version = v
+			all = append(all, st)
+		}
+		if got := ignoreAttribution(all); got != tt.want {
+			t.Errorf("%q: %v, want %v", tt.versions, got, tt.want)
+		}
 	}
 }

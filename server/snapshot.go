@@ -51,6 +51,7 @@ func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Mo
 			m.MaxModelLen = int(*n)
 		}
 	}
+	m.IgnoresAttribution = ignoreAttribution(statuses)
 	m.Replicas = make([]proxy.Replica, count)
 	for i := range m.Replicas {
 		m.Replicas[i] = proxy.Replica{ID: proxyID(supervisor.ReplicaID{Model: e.name(), Index: i}), Rank: -1}

@@ -196,6 +196,9 @@ var attribution = []byte("x-anthropic-billing-header:")
 func (c *canon) plain(text []byte) {
 	text = bytes.TrimSpace(text)
 	if c.tap != nil {
+		if c.tap.bare && bytes.HasPrefix(text, attribution) {
+			_, text, _ = bytes.Cut(text, []byte("\n"))
+		}
 		c.put('t', text)
 		return
 	}

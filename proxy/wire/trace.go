@@ -30,18 +30,19 @@ type Trace struct {
 // traceSeed makes block hashes; they are compared within one process only.
 var traceSeed = maphash.MakeSeed()
 
-// BuildTrace cuts the prompt of a request. The result shares nothing with the body.
-func BuildTrace(api API, s *Scan) *Trace {
-	t := &tap{}
+// BuildTrace cuts the prompt of a request. With bare the attribution block is left out,
+// as engines from vLLM 0.18 on do. The result shares nothing with the body.
+func BuildTrace(api API, s *Scan, bare bool) *Trace {
+	t := &tap{bare: bare}
 	t.part.SetSeed(traceSeed)
 	t.run(api, s)
 	return &t.Trace
 }
 
 // TraceText returns the text of a prompt from byte on, at most n bytes of it, as a trace
-// counts bytes.
-func TraceText(api API, s *Scan, from, n int) []byte {
-	t := &tap{from: from, until: from + n}
+// with the same bare counts bytes.
+func TraceText(api API, s *Scan, bare bool, from, n int) []byte {
+	t := &tap{bare: bare, from: from, until: from + n}
 	t.run(api, s)
 	return t.text
 }
@@ -49,7 +50,8 @@ func TraceText(api API, s *Scan, from, n int) []byte {
 // tap takes what a canon would hash.
 type tap struct {
 	Trace
-	at    int // bytes so far
+	bare  bool // without the attribution block
+	at    int  // bytes so far
 	block []byte
 	part  maphash.Hash // of the present part
 

@@ -20,7 +20,7 @@ func says(role, text string) string {
 
 func traceOf(t testing.TB, body string) *Trace {
 	t.Helper()
-	return BuildTrace(APIMessages, mustScan(t, body))
+	return BuildTrace(APIMessages, mustScan(t, body), false)
 }
 
 func TestContinues(t *testing.T) {
@@ -76,7 +76,7 @@ func TestTraceTextIsWhatTheBreakPointsAt(t *testing.T) {
 	if b == nil {
 		t.Fatal("no break was seen")
 	}
-	text := string(TraceText(APIMessages, mustScan(t, body), b.Byte, TraceBlock))
+	text := string(TraceText(APIMessages, mustScan(t, body), false, b.Byte, TraceBlock))
 	if len(text) != TraceBlock || !strings.Contains(text, "10:42:33") {
 		t.Errorf("the text at byte %d is %q", b.Byte, text)
 	}
@@ -92,7 +92,7 @@ func TestTraceProperty(t *testing.T) {
 			if err := s.Scan([]byte(`{"model":"m","messages":[` + says("user", text) + `,` + says("user", strings.Repeat("z", 2*TraceBlock)) + `]}`)); err != nil {
 				t.Fatal(err)
 			}
-			return BuildTrace(APIMessages, &s)
+			return BuildTrace(APIMessages, &s, false)
 		}
 		at := rapid.IntRange(0, len(text)-1).Draw(t, "at")
 		changed := text[:at] + "Z" + text[at+1:]
@@ -110,6 +110,16 @@ func TestTraceProperty(t *testing.T) {
 	})
 }
 
+// TestBareTraceHasNoAttribution leaves the attribution block out, as newer engines do.
+func TestBareTraceHasNoAttribution(t *testing.T) {
+	bare := func(version string) *Trace {
+		return BuildTrace(APIMessages, mustScan(t, claude(version, "You are an agent.", "", says("user", "hi"))), true)
+	}
+	if b := bare("v=2").Continues(bare("v=1")); b != nil {
+		t.Errorf("got %+v, want no break", b)
+	}
+}
+
 func BenchmarkTrace(b *testing.B) {
 	var messages []string
 	for range 40 {
@@ -120,6 +130,6 @@ func BenchmarkTrace(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		BuildTrace(APIMessages, s)
+		BuildTrace(APIMessages, s, false)
 	}
 }
