@@ -168,6 +168,7 @@ func (c *comparisons) record(r *proxy.Record) {
 	if !ok {
 		return
 	}
+	//nolint:errcheck // the map holds comparisons only
 	turns.(*compare.Comparison).Add(compare.Turn{
 		Arm: r.Decision.Arm, Conversation: r.Decision.Conversation, First: r.Decision.Turn == 1,
 		Arrived: r.Arrived, Duration: r.Duration, FirstToken: r.FirstToken,

@@ -89,7 +89,7 @@ func (r *replica) spawn(l *life, path string, spec Spec) error {
 	l.key = rand.Text()
 	env := environment(r.sup.opts.PassEnv, spec, l.lease, l.record.token(), l.key)
 	redact := newRedactor(env)
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(path, args...) //nolint:noctx // an engine outlives every call; its life ends in end
 	cmd.Env = env
 	cmd.Stdout, cmd.Stderr = write, write
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

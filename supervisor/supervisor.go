@@ -26,7 +26,7 @@ type Supervisor struct {
 	count  metrics
 
 	// hurry ends when nobody waits for a graceful stop any more.
-	hurry    context.Context
+	hurry    context.Context //nolint:containedctx // its life is the supervisor's, not a call's
 	hurryNow context.CancelFunc
 
 	mu       sync.Mutex // guards what follows

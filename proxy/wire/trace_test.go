@@ -40,7 +40,7 @@ func TestContinues(t *testing.T) {
 		{"a cache mark that moves", base, strings.ReplaceAll(base, `,"cache_control":{"type":"ephemeral"}`, ""), nil},
 		{"the attribution changes", base, claude("v=2", long, a+","+b, ask, answer, next), &Break{Section: SectionSystem}},
 		{
-			"the system text changes", base, claude("v=1", strings.Replace(long, "agent", "helper", -1), a+","+b, ask),
+			"the system text changes", base, claude("v=1", strings.ReplaceAll(long, "agent", "helper"), a+","+b, ask),
 			&Break{Section: SectionSystem},
 		},
 		{"tools in another order", base, claude("v=1", long, b+","+a, ask), &Break{Byte: -1, Block: -1, SameTools: true}},

@@ -143,7 +143,7 @@ func (r *nvmlReader) refresh() error {
 // hangs in the library it must stay.
 func (r *nvmlReader) failed(ret nvml.Return) error {
 	if r.lib != nil && !r.anyBusy() {
-		r.lib.Shutdown()
+		_ = r.lib.Shutdown() // whatever it answers, the library is not used again
 		r.lib = nil
 	}
 	return fmt.Errorf("%w: %s", ErrUnavailable, sentence(int(ret), nvml.ErrorString(ret)))
@@ -178,7 +178,7 @@ func (r *nvmlReader) open() error {
 		return r.failed(ret)
 	}
 	if r.lib.Extensions().LookupSymbol("nvmlDeviceGetCount_v2") != nil {
-		r.lib.Shutdown()
+		_ = r.lib.Shutdown() // whatever it answers, the library is not used again
 		r.lib = nil
 		return fmt.Errorf("%w: %s", ErrUnavailable, sentence(codeFunctionMissing, ""))
 	}

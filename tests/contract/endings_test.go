@@ -23,7 +23,7 @@ func (e *engine) refused() error {
 	if err == nil {
 		conn.Close()
 	}
-	return fmt.Errorf("a new connection gave %v, want it refused", err)
+	return fmt.Errorf("a new connection gave %w, want it refused", err)
 }
 
 // What reading a stream to its end gives, as a Go string and an error: the end mark of

@@ -1,7 +1,6 @@
 package product
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -170,12 +169,4 @@ func leftovers(d *harness.Daemon) map[int]string {
 	found := harness.Processes("LMWARDEN_TEST_MARK", d.Mark)
 	delete(found, d.PID())
 	return found
-}
-
-func compact(text []byte) string {
-	var out bytes.Buffer
-	if json.Compact(&out, text) != nil {
-		return string(text)
-	}
-	return out.String()
 }
