@@ -146,6 +146,7 @@ func (s *Server) newSupervisor(c *control) (*supervisor.Supervisor, error) {
 		Hooks: supervisor.Hooks{
 			BeforeStop: func(ctx context.Context, id supervisor.ReplicaID) { drain(ctx, c, id) },
 			Changed:    events.changed,
+			InFlight:   func(id supervisor.ReplicaID) int { return c.plane.InFlight(proxyID(id)) },
 		},
 	})
 }

@@ -38,6 +38,8 @@ type dataPlane interface {
 	// Drain takes a replica out of rotation and waits until it is idle or ctx ends,
 	// when it cuts what is left.
 	Drain(ctx context.Context, id proxy.ReplicaID) (cut int, err error)
+	// InFlight returns the number of requests that a replica has; 0 when it is not known.
+	InFlight(id proxy.ReplicaID) int
 }
 
 // engines is the part of the supervisor that the control plane drives. All methods

@@ -124,6 +124,9 @@ func (p *fakePlane) Forget(_ string, key route.Key) error {
 	return nil
 }
 
+// InFlight is always 0.
+func (p *fakePlane) InFlight(proxy.ReplicaID) int { return 0 }
+
 // Drain takes a replica out of rotation for good, and cuts what cuts says.
 func (p *fakePlane) Drain(_ context.Context, id proxy.ReplicaID) (int, error) {
 	p.mu.Lock()

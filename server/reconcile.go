@@ -256,7 +256,7 @@ func (s *stateEvents) changed(st supervisor.Status) {
 	e := stats.Event{Kind: "replica_" + string(st.State), Model: st.ID.Model, Replica: st.ID.Index}
 	switch {
 	case st.State == supervisor.Ready && before.state == supervisor.Suspect:
-		e.Severity, e.Message = stats.Note, name+" answers its health probe again."
+		e.Severity, e.Message = stats.Note, name+" is well again."
 	case st.State == supervisor.Ready:
 		e.Severity, e.Message = stats.Note, name+" is ready."
 	case st.State == supervisor.Suspect:
