@@ -224,7 +224,11 @@ func (x *exchange) answerHeaders(h, engine http.Header) {
 
 // errorFrame returns the event that tells of a failure inside a stream.
 func (x *exchange) errorFrame(what refusal) []byte {
-	frame := wire.ErrorFrame(x.api, what.status, what.message)
+	sequence := 0
+	if x.flow != nil {
+		sequence = x.flow.State().Sequence
+	}
+	frame := wire.ErrorFrame(x.api, sequence, what.status, what.message)
 	if x.flow != nil && x.flow.MidFrame() {
 		return append([]byte("\n\n"), frame...)
 	}

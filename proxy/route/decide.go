@@ -43,6 +43,7 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 	v := c.table.at(i)
 	if t.first {
 		c.enroll(v)
+		v.lastActive = c.at // it has had no turn to be idle since
 	}
 	v.turns++
 	t.conv, t.turn = i, v.turns

@@ -288,7 +288,7 @@ type ConversationView struct {
 	Resident   int64
 	InFlight   int
 	Turns      uint64
-	LastActive time.Time
+	LastActive time.Time // end of its last turn; during the first one its arrival
 	Agent      bool
 	Admitted   bool
 	Live       bool

@@ -229,3 +229,23 @@ func TestWhoHasLeftDoesNotWeigh(t *testing.T) {
 		t.Errorf("%d live and %d at work, want 216 and 0", v.Live, v.Active)
 	}
 }
+
+// TestFirstTurnIsNotIdle looks at a conversation during its first turn, and after it.
+func TestFirstTurnIsNotIdle(t *testing.T) {
+	b := newBox(t, 1, DefaultSettings())
+	b.wait(9 * time.Minute) // the core is no longer young
+	came := b.now
+	tk, _ := b.arrive(sized(1, 2000))
+	b.wait(24 * time.Second)
+	idle := func() (last time.Time) {
+		b.c.Conversations(b.now, func(v ConversationView) bool { last = v.LastActive; return true })
+		return last
+	}
+	if got := idle(); !got.Equal(came) {
+		t.Errorf("during the first turn: last active at %v, want its arrival %v", got.Sub(start), came.Sub(start))
+	}
+	b.c.Done(b.now, tk, served())
+	if got := idle(); !got.Equal(b.now) {
+		t.Errorf("after the first turn: last active at %v, want its end %v", got.Sub(start), b.now.Sub(start))
+	}
+}

@@ -121,13 +121,13 @@ func ErrorBody(api API, status int, message, param string) []byte {
 // ErrorFrame returns one SSE error event in the surface's own shape. It never
 // contains an end marker: a stream that ends with it must not look complete. When
 // the client has been given an unfinished frame ([Stream.MidFrame]), send a blank
-// line first.
-func ErrorFrame(api API, status int, message string) []byte {
+// line first. Sequence is the number of the event where events have one, [State.Sequence].
+func ErrorFrame(api API, sequence, status int, message string) []byte {
 	switch {
 	case api.Anthropic():
 		return frame("error", ErrorBody(api, status, message, ""))
 	case api == APIResponses, api == APIResponseGet:
-		return frame("error", mustJSON(responsesError{Type: "error", Code: ErrorType(api, status), Message: message}))
+		return frame("error", mustJSON(responsesError{Type: "error", Code: ErrorType(api, status), Message: message, Seq: sequence}))
 	}
 	return frame("", ErrorBody(api, status, message, ""))
 }
@@ -137,11 +137,11 @@ func ErrorFrame(api API, status int, message string) []byte {
 func ErrorEvent(api API, status int, body []byte) []byte {
 	if api == APIResponses || api == APIResponseGet {
 		said, _ := member(body, "error")
-		return ErrorFrame(APIResponses, status, memberText(said, "message"))
+		return ErrorFrame(APIResponses, 0, status, memberText(said, "message"))
 	}
 	var b bytes.Buffer
 	if json.Compact(&b, body) != nil {
-		return ErrorFrame(api, status, string(body))
+		return ErrorFrame(api, 0, status, string(body))
 	}
 	if api.Anthropic() {
 		return frame("error", b.Bytes())

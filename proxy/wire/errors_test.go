@@ -84,7 +84,7 @@ func TestErrorTypesFitTheStatus(t *testing.T) {
 
 func TestErrorFrameIsReadAsAnErrorAndNoEnd(t *testing.T) {
 	for api := range NumAPIs {
-		f := ErrorFrame(api, 502, "the replica\n\nended the answer early")
+		f := ErrorFrame(api, 0, 502, "the replica\n\nended the answer early")
 		if bytes.Contains(f, []byte("[DONE]")) || !bytes.HasSuffix(f, []byte("\n\n")) {
 			t.Errorf("%v: %q", api, f)
 		}
@@ -99,7 +99,7 @@ func TestErrorFrameIsReadAsAnErrorAndNoEnd(t *testing.T) {
 			t.Errorf("%v: data %q", api, e.data)
 		}
 	}
-	if f := string(ErrorFrame(APIMessages, 503, "x")); !strings.HasPrefix(f, "event: error\n") {
+	if f := string(ErrorFrame(APIMessages, 0, 503, "x")); !strings.HasPrefix(f, "event: error\n") {
 		t.Errorf("messages: %q", f)
 	}
 }

@@ -87,9 +87,9 @@ func TestStreamReadsUsageFromEveryShape(t *testing.T) {
 		{"messages, only pings", "event: ping\ndata: {\"type\":\"ping\"}\n\n", APIMessages, State{Usage: NoUsage()}},
 		{"messages, error", "event: error\ndata: {\"type\":\"error\"}\n\n", APIMessages, State{Usage: NoUsage(), Failed: true}},
 		{"messages without event fields", strings.ReplaceAll(messagesStream, "event: ", ": "), APIMessages, State{Usage: full, First: true, Finish: true, Done: true}},
-		{"responses", responsesStream, APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Finish: true, Done: true, ResponseID: "resp_1"}},
-		{"responses, announced only", responsesStream[:strings.Index(responsesStream, "event: response.output")], APIResponses, State{Usage: NoUsage(), ResponseID: "resp_1"}},
-		{"responses, failed", strings.Replace(responsesStream, "event: response.completed", "event: response.failed", 1), APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Failed: true, Done: true, ResponseID: "resp_1"}},
+		{"responses", responsesStream, APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Finish: true, Done: true, ResponseID: "resp_1", Sequence: 2}},
+		{"responses, announced only", responsesStream[:strings.Index(responsesStream, "event: response.output")], APIResponses, State{Usage: NoUsage(), ResponseID: "resp_1", Sequence: 2}},
+		{"responses, failed", strings.Replace(responsesStream, "event: response.completed", "event: response.failed", 1), APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Failed: true, Done: true, ResponseID: "resp_1", Sequence: 2}},
 	} {
 		for ending, change := range endings {
 			in := change(tc.in)

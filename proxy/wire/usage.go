@@ -99,6 +99,9 @@ type State struct {
 	Failed bool
 	// ResponseID is the id that the responses surface announced, or "".
 	ResponseID string
+	// Sequence is the number that the next event of the responses surface has; 0 on the
+	// others.
+	Sequence int
 }
 
 var (
@@ -245,6 +248,9 @@ func (s *State) seeMessages(e *event) {
 
 // seeResponses notes an event of the responses surface.
 func (s *State) seeResponses(e *event) {
+	if raw, ok := member(e.data, "sequence_number"); ok {
+		s.Sequence = max(s.Sequence, intOf(raw)+1)
+	}
 	switch typeOf(e) {
 	case "response.created", "response.in_progress", "response.queued":
 		if s.ResponseID == "" {
