@@ -141,7 +141,7 @@ func (w *prefixWatch) look(p *prompt) {
 	key := trailKey{p.model, p.key}
 	var before *wire.Trace
 	if e := w.trails[key]; e != nil {
-		t := e.Value.(*trail)
+		t := e.Value.(*trail) //nolint:errcheck // the list holds trails only
 		before = t.trace
 		w.blocks += len(trace.Blocks) - len(before.Blocks)
 		t.trace = trace
@@ -151,7 +151,7 @@ func (w *prefixWatch) look(p *prompt) {
 		w.blocks += len(trace.Blocks)
 	}
 	for w.order.Len() > prefixTrails || w.blocks > prefixBlocks && w.order.Len() > 1 {
-		old := w.order.Remove(w.order.Back()).(*trail)
+		old := w.order.Remove(w.order.Back()).(*trail) //nolint:errcheck // the list holds trails only
 		delete(w.trails, old.key)
 		w.blocks -= len(old.trace.Blocks)
 	}
