@@ -16,10 +16,12 @@ import (
 )
 
 // Below these the doctor complains: a database needs little, logs and a model's files
-// need more; tensor parallel engines exchange data through shared memory.
+// need more; tensor parallel engines exchange data through shared memory; each request
+// that is served takes two open files.
 const (
 	minDiskBytes   = 1 << 30
 	minSharedBytes = 1 << 30
+	minOpenFiles   = 4096
 )
 
 // doctor runs every check, in the order in which a person would look.
@@ -30,6 +32,7 @@ func (c *control) doctor(ctx context.Context) []*lmwardenv1.Check {
 		c.checkCards(ctx),
 		c.checkEngineCommand(),
 		c.checkSharedMemory(),
+		checkOpenFiles(openFiles()),
 		c.checkAccess(),
 		c.checkReplicas(ctx),
 	}
@@ -120,6 +123,25 @@ func (c *control) checkSharedMemory() *lmwardenv1.Check {
 		return failed(name, "Give it more: mount -o remount,size=16G /dev/shm, or --shm-size=16g for a container.", "%s has %d MiB left; replicas over several cards need more", dir, free>>20)
 	}
 	return passed(name, "%s has %d GiB free", dir, free>>30)
+}
+
+// openFiles returns how many files this process may have open at once. Go has raised the
+// soft limit to the hard one before main began.
+func openFiles() (uint64, error) {
+	var limit unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)
+	return uint64(limit.Cur), err //nolint:unconvert // signed on some systems
+}
+
+func checkOpenFiles(limit uint64, err error) *lmwardenv1.Check {
+	const name = "open files"
+	switch {
+	case err != nil:
+		return failed(name, "See the limits of the service manager.", "the limit of open files cannot be read: %v", err)
+	case limit < minOpenFiles:
+		return failed(name, fmt.Sprintf("Raise the hard limit to %d or more and restart: ulimit -Hn, or LimitNOFILE of the service.", minOpenFiles), "this process may have %d open, and a request takes two: beyond %d requests at once engines cannot be reached", limit, limit/2)
+	}
+	return passed(name, "this process may have %d open", limit)
 }
 
 func (c *control) checkAccess() *lmwardenv1.Check {
