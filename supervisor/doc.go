@@ -22,6 +22,13 @@
 // (PR_SET_CHILD_SUBREAPER); it waits for single pids only and leaves those that it has
 // started to os/exec.
 //
+// # Does it work
+//
+// Ready means that it has answered a request. Suspect means that its health probe is
+// late, is refused or is never answered, or that it hangs although the probe is answered
+// ([pulse]). In all but the first case it leaves rotation; when it goes on refusing, or
+// hanging behind a good probe, it is ended.
+//
 // # When the daemon itself dies
 //
 // run/MODEL/INDEX.json names the present life: number, token, pid, start time, boot.

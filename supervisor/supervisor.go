@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 )
 
@@ -71,6 +72,17 @@ func New(opts Options) (*Supervisor, error) {
 	}
 	s.hurry, s.hurryNow = context.WithCancel(context.Background())
 	return s, nil
+}
+
+// EndLeftovers ends the engines that a supervisor over dataDir has left running, for a
+// data directory that nobody will use again. That supervisor must be gone. The error
+// names those that run on, and run files that cannot be read.
+func EndLeftovers(dataDir string, logger zerolog.Logger) error {
+	run, err := openRunDir(filepath.Join(dataDir, "run"))
+	if err != nil {
+		return err
+	}
+	return run.endLeftovers(Options{Logger: logger, Timing: Timing{}.withDefaults()})
 }
 
 // Apply makes the replicas be what specs say, and returns before they are: replicas

@@ -109,11 +109,11 @@ func (f demoFlags) check(output string) error {
 
 // demo runs the whole demonstration: the box, the traffic, the report.
 func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
-	dir, err := os.MkdirTemp("", "lmwarden-demo-")
+	dir, remove, err := a.demoDir()
 	if err != nil {
-		return fmt.Errorf("the demo needs a temporary directory: %w", err)
+		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	box, err := a.startBox(ctx, f, dir)
 	if err != nil {
 		return err
