@@ -218,7 +218,7 @@ func (x *exchange) setbackOf(err error, idle bool) *setback {
 		switch {
 		case errors.Is(back.cause, errStalled):
 			back.strike = strikeBroken
-		case errors.Is(back.cause, errDrained):
+		case errors.Is(back.cause, errDrained), errors.Is(back.cause, errDeadEngine):
 			back.again = elsewhere
 		}
 		return back

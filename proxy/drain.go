@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -10,11 +11,17 @@ import (
 // to the engine are closed by then; what is left is to tell their clients.
 const cutGrace = 2 * time.Second
 
+// ErrEngineDied says, as the cause of the context of [Proxy.Drain], that nobody stopped
+// the replica: its engine has ended by itself.
+var ErrEngineDied = errDeadEngine
+
 // Drain takes a replica out of rotation, waits until none of its requests is in flight
 // or ctx ends, and then cuts those that are left: those whose answer had begun get an
 // error in the API's own shape, the others go to another replica if there is one. It
 // returns how many it cut. Call it before an engine gets SIGTERM: vLLM, told to stop
 // while a stream is open, hangs for ever.
+//
+// With [ErrEngineDied] as the cause of ctx's end the clients are told that instead.
 //
 // The replica stays out of rotation until [Proxy.Resume], or until a snapshot tells of
 // a new incarnation. Its conversations get a new home at their next turn.
@@ -33,7 +40,11 @@ func (p *Proxy) Drain(ctx context.Context, id ReplicaID) (cut int, err error) {
 	if !m.isDrained(r) {
 		return 0, nil // somebody took it back meanwhile
 	}
-	cut = r.cut(errDrained)
+	reason := errDrained
+	if errors.Is(context.Cause(ctx), ErrEngineDied) {
+		reason = ErrEngineDied
+	}
+	cut = r.cut(reason)
 	grace := time.NewTimer(cutGrace)
 	defer grace.Stop()
 	select {

@@ -200,3 +200,42 @@ func TestCloseCutsAndRefuses(t *testing.T) {
 		b.wantIdle()
 	})
 }
+
+// Clients of an engine that has died are not told that somebody stopped it.
+func TestDrainOfADeadEngineSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, tokensUntilGone(time.Second))
+		resp, body := b.openStream(context.Background())
+		defer func() { _ = resp.Body.Close() }()
+		ctx, end := context.WithCancelCause(context.Background())
+		end(ErrEngineDied)
+		if n, err := b.proxy.Drain(ctx, "m/0"); n != 1 || err != nil {
+			t.Errorf("cut %d, %v; want 1", n, err)
+		}
+		rest, _ := io.ReadAll(body)
+		if !strings.Contains(string(rest), "has died") || strings.Contains(string(rest), "stopped") {
+			t.Errorf("the client was told %q", rest)
+		}
+		b.wantIdle()
+	})
+}
+
+// A request without a byte of its answer goes on elsewhere when its engine dies.
+func TestDrainOfADeadEngineMovesOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 2, answers(1))
+		b.engines[0].does(silentUntilGone)
+		got := make(chan gotReply, 1)
+		go func() { got <- b.post("/v1/chat/completions", chat("m", false)) }()
+		synctest.Wait()
+		ctx, end := context.WithCancelCause(context.Background())
+		end(ErrEngineDied)
+		if n, err := b.proxy.Drain(ctx, "m/0"); n != 1 || err != nil {
+			t.Errorf("cut %d, %v; want 1", n, err)
+		}
+		if r := <-got; r.status != http.StatusOK || r.header.Get(headerReplica) != "m/1" {
+			t.Errorf("got %d from %s: %s", r.status, r.header.Get(headerReplica), r.body)
+		}
+		b.wantIdle()
+	})
+}

@@ -151,14 +151,29 @@ func (s *Server) newSupervisor(c *control) (*supervisor.Supervisor, error) {
 	})
 }
 
-// drain empties a replica before its engine is stopped. One that the proxy never knew
-// has nothing to lose.
+// drain empties a replica before its engine is stopped, or after it has ended by itself.
+// One that the proxy never knew has nothing to lose.
 func drain(ctx context.Context, c *control, id supervisor.ReplicaID) {
+	died := errors.Is(context.Cause(ctx), supervisor.ErrEngineEnded)
+	if died {
+		ctx = endedBy(ctx, proxy.ErrEngineDied)
+	}
 	cut, err := c.plane.Drain(ctx, proxyID(id))
 	if err != nil || cut == 0 {
 		return
 	}
+	if died {
+		c.events.Add(stats.Event{Severity: stats.Warning, Kind: "requests_cut", Model: id.Model, Replica: id.Index, Message: fmt.Sprintf("The engine of replica %d of %s ended by itself with requests in flight: %d. Those whose answer had not begun went to another replica if there is one; the clients of the others were told.", id.Index, id.Model, cut)})
+		return
+	}
 	c.events.Add(stats.Event{Severity: stats.Warning, Kind: "requests_cut", Model: id.Model, Replica: id.Index, Message: fmt.Sprintf("Replica %d of %s was stopped before %d of its requests had ended; their clients were told. A longer engine.drain_timeout gives them more time.", id.Index, id.Model, cut)})
+}
+
+// endedBy returns a context that has ended for a reason.
+func endedBy(ctx context.Context, why error) context.Context {
+	ctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	end(why)
+	return ctx
 }
 
 // startLogging writes grave events to the log until its clean-up.

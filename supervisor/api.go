@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lmwarden/lmwarden/supervisor/vllm"
@@ -66,12 +67,17 @@ type Status struct {
 // log. A pointer is nil when the engine does not report the value.
 type EngineFigures = vllm.Figures
 
+// ErrEngineEnded is the cause of the context of Hooks.BeforeStop when the engine has
+// ended by itself.
+var ErrEngineEnded = errors.New("the engine ended by itself")
+
 // Hooks let the data plane prepare for what happens to a replica. They are called
 // from the replica's own goroutine and may block it, never the others.
 type Hooks struct {
 	// BeforeStop takes the replica out of rotation, waits until it has no request in
 	// flight or ctx ends, and then cuts the connections that are left. An engine that
-	// gets SIGTERM while a stream is open hangs for ever.
+	// gets SIGTERM while a stream is open hangs for ever. When the cause of ctx's end is
+	// ErrEngineEnded there is nothing to wait for: nobody stopped the engine.
 	BeforeStop func(ctx context.Context, id ReplicaID)
 	// Changed is called after every change of a status. It must not block.
 	Changed func(Status)

@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -228,4 +229,33 @@ func daemon(dir, base string) int {
 		return 1
 	}
 	select {}
+}
+
+// Who drains an engine is told whether somebody stopped it or it ended by itself.
+func TestDrainKnowsWhoEndedTheEngine(t *testing.T) {
+	for name, killed := range map[string]bool{"killed": true, "stopped": false} {
+		t.Run(name, func(t *testing.T) {
+			causes := make(chan error, 1)
+			b := newBox(t, func(o *supervisor.Options) {
+				o.Hooks.BeforeStop = func(ctx context.Context, _ supervisor.ReplicaID) {
+					select {
+					case causes <- context.Cause(ctx):
+					default: // a later life
+					}
+				}
+			})
+			b.Apply([]supervisor.Spec{b.spec(first)})
+			ready := b.untilState(first, supervisor.Ready)
+			if killed {
+				if err := syscall.Kill(ready.PID, syscall.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				b.Apply(nil)
+			}
+			if cause := <-causes; errors.Is(cause, supervisor.ErrEngineEnded) != killed {
+				t.Errorf("%s: the drain began with the cause %v", name, cause)
+			}
+		})
+	}
 }

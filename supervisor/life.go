@@ -166,11 +166,13 @@ func (r *replica) drain(asked bool) {
 	if r.sup.opts.Hooks.BeforeStop == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.sup.hurry, r.sup.opts.DrainTimeout)
-	defer cancel()
+	ctx, end := context.WithCancelCause(r.sup.hurry)
+	defer end(nil)
 	if !asked {
-		cancel()
+		end(ErrEngineEnded)
 	}
+	ctx, cancel := context.WithTimeout(ctx, r.sup.opts.DrainTimeout)
+	defer cancel()
 	r.sup.opts.Hooks.BeforeStop(ctx, r.id)
 }
 
