@@ -123,6 +123,7 @@ func (x *exchange) decide() error {
 		none.state, none.halted = x.model.state()
 		if x.model.anyReady() { // so it was the replica that the client named
 			none.rank, none.state, none.halted = q.Rank, "", false
+			none.tripped = x.model.tripped(q.Rank)
 		}
 		return none
 	}

@@ -89,6 +89,8 @@ type noReplicaError struct {
 	model string
 	state string // of the model, for a person; may be empty
 	rank  int    // replica that the client named, or -1
+	// tripped says that this replica is ready, but failed what it got of late.
+	tripped bool
 	// halted says that trying again does not help before a person acted.
 	halted bool
 }
@@ -98,6 +100,9 @@ func (e *noReplicaError) Error() string {
 	s := fmt.Sprintf("No replica of model `%s` is ready", e.model)
 	if e.rank >= 0 {
 		s = fmt.Sprintf("Replica %d of model `%s`, which the header %s names, is not ready", e.rank, e.model, headerRank)
+		if e.tripped {
+			s = strings.TrimSuffix(s, "is not ready") + "failed the last requests that it got and is left alone for a moment"
+		}
 	}
 	if e.state != "" {
 		s += ": " + strings.TrimRight(e.state, ".")

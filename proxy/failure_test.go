@@ -338,3 +338,26 @@ func TestHeaderTimeout(t *testing.T) {
 		}
 	})
 }
+
+// A replica that the client names and that only its breaker keeps from work is shown as
+// ready elsewhere; the refusal must not say the opposite.
+func TestNamedReplicaWithOpenBreaker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 2, answers(1))
+		b.engines[0].does(breaks)
+		var got gotReply
+		for range 4 {
+			got = b.post("/v1/chat/completions", chat("m", false), headerRank, "0")
+		}
+		if got.status != http.StatusServiceUnavailable || strings.Contains(got.body, "not ready") ||
+			!strings.Contains(got.body, "failed the last requests that it got") {
+			t.Errorf("with an open breaker: %d %s", got.status, got.body)
+		}
+		b.change(func(m *Model) { m.Replicas[0].Route.Ready = false })
+		got = b.post("/v1/chat/completions", chat("m", false), headerRank, "0")
+		if got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "is not ready") {
+			t.Errorf("when it does not run: %d %s", got.status, got.body)
+		}
+		b.wantIdle()
+	})
+}

@@ -271,6 +271,13 @@ func (m *model) anyReady() bool {
 	return false
 }
 
+// tripped says whether a replica, by index, takes requests but for its breaker.
+func (m *model) tripped(index int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return index >= 0 && index < len(m.replicas) && !m.replicas[index].rests()
+}
+
 // hidesAttribution says whether no engine of the model sees attribution blocks.
 func (m *model) hidesAttribution() bool {
 	m.mu.Lock()
