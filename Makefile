@@ -84,6 +84,10 @@ bench: ## Go benchmarks of the hot path
 bench-proxy: build ## the proxy beside a bare Go proxy and nginx, in one run
 	$(BIN) bench proxy
 
+.PHONY: peers
+peers: build ## other routers beside ours on the same simulated engines (ARGS: flags; 300 MB into the user's cache folder, once)
+	tests/peers/run.sh $(BIN) $(ARGS)
+
 # ---- code ----------------------------------------------------------------------
 
 .PHONY: generate
