@@ -7,10 +7,11 @@ import (
 
 // Bounds of linger.
 const (
-	lingerLeast   = int64(5 * time.Second)
-	lingerMost    = int64(5 * time.Minute)
-	lingerUnknown = int64(time.Minute) // before the rhythm is known
-	lingerGaps    = 2                  // times the 95th percentile of the gaps
+	lingerLeast     = int64(5 * time.Second)
+	lingerMost      = int64(5 * time.Minute)
+	lingerUnknown   = int64(time.Minute) // before the rhythm is known
+	expectedUnknown = int64(time.Second) // the same for placement
+	lingerGaps      = 2                  // times the 95th percentile of the gaps
 )
 
 // The working set of a replica is what its cache must hold now: the conversations at
@@ -34,12 +35,13 @@ func (r *rhythm) linger() int64 {
 
 // expected returns how long an idle conversation weighs in placement: as long as linger
 // says, found anew once a second, because placement asks at each request. Before the
-// rhythm is known it is the least there is: what nobody has been seen to do is not
-// counted on, and the caches of all who did have a turn are in the score anyway.
+// rhythm is known it is the second that a quick client needs: what clients have not been
+// seen to do is not counted on, and what those who had a turn hold of the caches is in
+// the score anyway.
 func (c *Core) expected() int64 {
 	r := &c.learned.rhythm
 	if r.count < rhythmEnough {
-		return lingerLeast
+		return expectedUnknown
 	}
 	if !r.lingerOK || c.at-r.lingerAt >= rhythmRefresh {
 		r.lingerFor, r.lingerAt, r.lingerOK = r.linger(), c.at, true

@@ -204,7 +204,7 @@ func TestWhoHasLeftDoesNotWeigh(t *testing.T) {
 	}
 	b.reps[0].Incarnation++ // restarted, and remembers nobody
 	b.apply()
-	b.wait(10 * time.Second)
+	b.wait(2 * time.Second)
 	for round := range 2 { // the second knows how quickly the first came back
 		var turns [4]int
 		for turn := range 3 {
