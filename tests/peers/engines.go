@@ -14,8 +14,12 @@ import (
 // served is the name of the model that the engines serve.
 const served = "qwen3-4b"
 
+// utilization is the share of a card's memory that an engine takes.
+const utilization = 0.92
+
 // engineFlags are the flags of each engine, as an operator of the seed's box has them.
 var engineFlags = []string{
+	"--gpu-memory-utilization", strconv.FormatFloat(utilization, 'g', -1, 64),
 	"--served-model-name", served, "--max-num-seqs", "32", "--max-num-batched-tokens", "2048",
 	"--enable-prompt-tokens-details", "--disable-uvicorn-access-log",
 }

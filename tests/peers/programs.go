@@ -36,10 +36,6 @@ type decodeCost struct {
 	Context float64 `json:"context_step_seconds_per_token"`
 }
 
-// utilization is the share of a card's memory that an engine takes when nobody says
-// otherwise.
-const utilization = 0.9
-
 // programs returns the exact figures of the simulated engine, so that no calibration
 // can be better, with its own clocks running as much faster as the engines do.
 func (b box) programs() programConfig {

@@ -28,7 +28,7 @@ type series struct {
 	ledger   *report.Ledger
 	progress io.Writer
 	versions map[string]string // of arms, by name
-	commands map[string]string // last command line of arms, by name
+	commands map[string]string // of arms, by name
 	problems []string          // sentences about arms that could not be measured
 }
 
@@ -78,23 +78,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 // are.
 func (s *series) prepare(ctx context.Context) error {
 	s.arms = slices.DeleteFunc(slices.Clone(s.arms), func(a arm) bool {
-		if _, err := exec.LookPath(a.program(s.box)); err != nil {
-			s.problem("%s is not installed and is left out: %v", a.name, err)
-			return true
+		err := s.introduce(ctx, a)
+		if err != nil {
+			s.problem("%s is left out: %v", a.name, err)
 		}
-		s.versions[a.name] = a.version
-		if a.ask != nil {
-			args := a.ask(s.box)
-			said, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
-			if err != nil {
-				s.problem("%s does not tell its version and is left out: %v", a.name, err)
-				return true
-			}
-			first, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
-			s.versions[a.name] = strings.TrimPrefix(first, "nginx version: ")
-		}
-		return false
+		return err != nil
 	})
+	if len(s.arms) == 0 {
+		return fmt.Errorf("none of the routers can be run; %s", strings.Join(s.problems, "; "))
+	}
 	if err := s.engines.restart(ctx); err != nil {
 		return err
 	}
@@ -111,6 +103,41 @@ func (s *series) prepare(ctx context.Context) error {
 	}
 	s.client.BaseURL = "http://" + s.box.front
 	return nil
+}
+
+// introduce finds out whether an arm can be run, its version and its command line.
+func (s *series) introduce(ctx context.Context, a arm) error {
+	if _, err := exec.LookPath(a.program(s.box)); err != nil {
+		return fmt.Errorf("it is not installed: %w", err)
+	}
+	s.versions[a.name] = a.version
+	if a.ask != nil {
+		args := a.ask(s.box)
+		said, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("it does not tell its version: %w", err)
+		}
+		first, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+		s.versions[a.name] = strings.TrimPrefix(first, "nginx version: ")
+	}
+	b, remove, err := s.place()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	args, err := a.command(b)
+	s.commands[a.name] = s.plain(b, args)
+	return err
+}
+
+// place returns the box with an empty folder for a router, and what removes that.
+func (s *series) place() (box, func(), error) {
+	b := s.box
+	var err error
+	if b.dir, err = os.MkdirTemp(s.box.dir, "router-"); err != nil {
+		return b, nil, fmt.Errorf("make a folder for the router: %w", err)
+	}
+	return b, func() { _ = os.RemoveAll(b.dir) }, nil
 }
 
 // all runs each step of each round through every arm. One that fails is noted, and the
@@ -155,17 +182,15 @@ func (s *series) one(ctx context.Context, a arm, sessions, round int) error {
 	if err := s.engines.restart(ctx); err != nil {
 		return err
 	}
-	b := s.box
-	var err error
-	if b.dir, err = os.MkdirTemp(s.box.dir, "router-"); err != nil {
-		return fmt.Errorf("make a folder for the router: %w", err)
+	b, remove, err := s.place()
+	if err != nil {
+		return err
 	}
-	defer os.RemoveAll(b.dir)
+	defer remove()
 	args, err := a.command(b)
 	if err != nil {
 		return err
 	}
-	s.commands[a.name] = s.plain(b, args)
 	router, err := start(b.dir, "router", nil, args)
 	if err != nil {
 		return err
