@@ -136,7 +136,7 @@ type PlacementPolicy int32
 const (
 	// The default: least loaded.
 	PlacementPolicy_PLACEMENT_POLICY_UNSPECIFIED PlacementPolicy = 0
-	// Lowest of requests in flight, resident tokens and live conversations.
+	// Lowest of requests in flight, resident tokens and conversations at work.
 	PlacementPolicy_PLACEMENT_POLICY_LEAST_LOADED PlacementPolicy = 1
 	// Rendezvous hash of the conversation key, blind to load.
 	PlacementPolicy_PLACEMENT_POLICY_HASH PlacementPolicy = 2
@@ -1917,7 +1917,7 @@ func (x *Learned) GetShared() []*SharedPrompt {
 	return nil
 }
 
-// Terms of the placement score of one replica: in flight + 8 x fill + live conversations,
+// Terms of the placement score of one replica: in flight + 8 x fill + conversations at work,
 // or, when admission chose, the predicted seconds to the first token.
 type ScoreTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1927,7 +1927,8 @@ type ScoreTerms struct {
 	InFlight uint32 `protobuf:"varint,2,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
 	// Resident tokens over capacity, 0 to 1; absent when a capacity was unknown.
 	Fill *float64 `protobuf:"fixed64,3,opt,name=fill,proto3,oneof" json:"fill,omitempty"`
-	// Live conversations.
+	// Conversations at work: with a request in flight, or idle for no longer than a
+	// client's pause as learned.
 	LiveConversations uint32 `protobuf:"varint,4,opt,name=live_conversations,json=liveConversations,proto3" json:"live_conversations,omitempty"`
 	// The score; the lowest wins.
 	Score float64 `protobuf:"fixed64,5,opt,name=score,proto3" json:"score,omitempty"`
@@ -2524,11 +2525,11 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\x0eADMISSION_NONE\x10\x01\x1a)\xb2\xd4\x18%\n" +
 	"\x04none\x12\x1dforward every request at once\x12R\n" +
 	"\x15ADMISSION_WORKING_SET\x10\x02\x1a7\xb2\xd4\x183\n" +
-	"\vworking set\x12$let in only what the caches can hold*\xbd\x03\n" +
+	"\vworking set\x12$let in only what the caches can hold*\xc0\x03\n" +
 	"\x0fPlacementPolicy\x12 \n" +
-	"\x1cPLACEMENT_POLICY_UNSPECIFIED\x10\x00\x12v\n" +
-	"\x1dPLACEMENT_POLICY_LEAST_LOADED\x10\x01\x1aS\xb2\xd4\x18O\n" +
-	"\fleast loaded\x12?lowest of requests in flight, cache fill and live conversations\x12]\n" +
+	"\x1cPLACEMENT_POLICY_UNSPECIFIED\x10\x00\x12y\n" +
+	"\x1dPLACEMENT_POLICY_LEAST_LOADED\x10\x01\x1aV\xb2\xd4\x18R\n" +
+	"\fleast loaded\x12Blowest of requests in flight, cache fill and conversations at work\x12]\n" +
 	"\x15PLACEMENT_POLICY_HASH\x10\x02\x1aB\xb2\xd4\x18>\n" +
 	"\x04hash\x126rendezvous hash of the conversation key, blind to load\x12_\n" +
 	"\x1cPLACEMENT_POLICY_ROUND_ROBIN\x10\x03\x1a=\xb2\xd4\x189\n" +

@@ -66,7 +66,7 @@ function Terms({ record }: { record: RequestRecord }) {
         <small>
           {record.byAdmission
             ? "score = predicted seconds to the first token there; the lowest with room wins"
-            : "score = in flight + 8 × fill + live conversations; the lowest wins"}
+            : "score = in flight + 8 × fill + conversations at work; the lowest wins"}
         </small>
       }
     >
