@@ -77,7 +77,7 @@ function Terms({ record }: { record: RequestRecord }) {
               <th scope="col">Replica</th>
               <th scope="col">In flight</th>
               <th scope="col">Cache fill</th>
-              <th scope="col">Live conversations</th>
+              <th scope="col">Conversations at work</th>
               {priced && <th scope="col">Predicted wait</th>}
               <th scope="col">Score</th>
               <th scope="col" class="text">
