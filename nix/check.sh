@@ -84,7 +84,10 @@ refuse "a wrong type" '{ services.lmwarden = { enable = true; settings.insecure 
 
 # The daemon accepts what the module renders.
 if [ -x bin/lmwarden ]; then
-  evaluate "$full" | python3 -c 'import json, sys; json.dump(json.load(sys.stdin)["file"], sys.stdout)' >"$scratch/lmwarden.yaml"
+  # The daemon looks whether the keys can be read.
+  echo a-key >"$scratch/keys"
+  evaluate "$full" | python3 -c 'import json, sys; json.dump(json.load(sys.stdin)["file"], sys.stdout)' |
+    sed "s#/run/keys/lmwarden#$scratch/keys#" >"$scratch/lmwarden.yaml"
   bin/lmwarden config check "$scratch/lmwarden.yaml" >/dev/null
   passed=$((passed + 1))
 else
