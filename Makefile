@@ -111,6 +111,7 @@ lint: deps-ui $(TOOLS)/golangci-lint $(TOOLS)/gofumpt ## Go, protos and page: li
 	@unformatted=$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '^gen/')); \
 	  test -z "$$unformatted" || { echo "gofumpt would change:"; echo "$$unformatted"; exit 1; }
 	$(TOOLS)/golangci-lint run ./...
+	$(GO) mod tidy -diff
 	CGO_ENABLED=0 $(GO) vet ./...
 	$(NPM) run check
 

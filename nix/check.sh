@@ -95,6 +95,15 @@ else
   exit 1
 fi
 
+# nix/vendor-hash is the hash of the modules that go.mod names.
+go mod vendor -o "$scratch/vendor"
+vendor=$(nix hash path "$scratch/vendor")
+if [ "$vendor" != "$(cat nix/vendor-hash)" ]; then
+  echo "nix: the modules have changed: write $vendor into nix/vendor-hash" >&2
+  exit 1
+fi
+passed=$((passed + 1))
+
 # The unit that systemd would get is one that systemd takes.
 if command -v systemd-analyze >/dev/null; then
   evaluate "$full" | python3 -c '
