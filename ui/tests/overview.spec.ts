@@ -19,6 +19,7 @@ test("every page in the navigation opens, and nothing else is linked", async ({ 
     "Models",
     "Conversations",
     "Requests",
+    "Compare",
     "GPUs",
     "Connect",
     "Events",
