@@ -81,7 +81,7 @@ bench: ## Go benchmarks of the hot path
 	$(GO) test -run '^$$' -bench . -benchmem ./proxy/...
 
 .PHONY: bench-proxy
-bench-proxy: build ## the proxy beside a bare Go proxy and nginx, in one run
+bench-proxy: build ## the proxy beside a direct call and a bare Go proxy, in one run
 	$(BIN) bench proxy
 
 .PHONY: peers
