@@ -80,7 +80,7 @@ in
       device = mkOption {
         type = types.nullOr (types.enum [ "cards" "cpu" "ENGINE_DEVICE_CARDS" "ENGINE_DEVICE_CPU" ]);
         default = null;
-        description = "Cpu starts engines without asking for cards, for vLLM's CPU build. When not set: cards.";
+        description = "CPU starts engines without asking for cards, for vLLM's CPU build. When not set: cards.";
       };
     };
     inference_auth = {

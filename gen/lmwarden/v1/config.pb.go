@@ -585,7 +585,7 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\"\x04\b\x80\xa3\x052\x02\b\x01\xaa\xd4\x18p\n" +
 	"\rStalled start\x12BA start without a new log line for so long is reported as stalled.\x1a\aseconds\"\x06Engine(\x010\x04:\x0610 minR\fstallTimeout\x12\xa5\x01\n" +
 	"\x06device\x18\a \x01(\x0e2\x19.lmwarden.v1.EngineDeviceBr\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18f\n" +
-	"\rEngine device\x12BCpu starts engines without asking for cards, for vLLM's CPU build.\"\x06Engine(\x010\x04:\x05cardsR\x06deviceB\f\n" +
+	"\rEngine device\x12BCPU starts engines without asking for cards, for vLLM's CPU build.\"\x06Engine(\x010\x04:\x05cardsR\x06deviceB\f\n" +
 	"\n" +
 	"_port_base\"\xd5\x01\n" +
 	"\rDeclaredModel\x12>\n" +
