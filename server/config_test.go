@@ -120,6 +120,7 @@ func TestCheckSpec(t *testing.T) {
 		"remote, no urls":  {&lmwardenv1.ModelSpec{ReplicaMode: lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE}, "remote_urls is empty"},
 		"urls, not remote": {&lmwardenv1.ModelSpec{Source: "s", RemoteUrls: []string{"http://a"}}, "goes with replica mode remote"},
 		"cards and size":   {&lmwardenv1.ModelSpec{Source: "s", TensorParallelSize: 2, Gpus: []string{"a", "b", "c"}}, "no multiple"},
+		"one card":         {&lmwardenv1.ModelSpec{Source: "s", TensorParallelSize: 2, Gpus: []string{"a"}}, "names 1 card, which"},
 		"too few cards":    {&lmwardenv1.ModelSpec{Source: "s", Replicas: 3, Gpus: []string{"a", "b"}}, "need 3"},
 	}
 	for name, test := range tests {

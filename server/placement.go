@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/supervisor"
@@ -97,7 +98,7 @@ func (p *places) try(b deck, r layout.Request, statuses []supervisor.Status) ([]
 		return layout.Assign(nil, nil, r)
 	}
 	if b.none != "" {
-		return nil, fmt.Errorf("model %s needs cards and the box has none: %s", r.Model, b.none)
+		return nil, fmt.Errorf("model %s needs cards and the box has none: %s. To run without cards set engine.device: cpu in the configuration; \"lmwarden demo\" shows a simulated box", r.Model, strings.TrimRight(b.none, "."))
 	}
 	return layout.Assign(b.all, p.held(statuses), r)
 }

@@ -37,10 +37,10 @@ func checkSpec(spec *lmwardenv1.ModelSpec) error {
 	}
 	tp := max(spec.GetTensorParallelSize(), 1)
 	if n := uint32(len(spec.GetGpus())); n > 0 && n%tp != 0 {
-		problems = append(problems, fmt.Errorf("spec.gpus names %d cards, which is no multiple of tensor_parallel_size %d", n, tp))
+		problems = append(problems, fmt.Errorf("spec.gpus names %s, which is no multiple of tensor_parallel_size %d", plural(int(n), "card", "cards"), tp))
 	}
 	if n := uint32(len(spec.GetGpus())); n > 0 && spec.GetReplicas()*tp > n {
-		problems = append(problems, fmt.Errorf("spec.gpus names %d cards and %d replicas of %d need %d; name more cards or ask for fewer replicas", n, spec.GetReplicas(), tp, spec.GetReplicas()*tp))
+		problems = append(problems, fmt.Errorf("spec.gpus names %s and %d replicas of %d need %d; name more cards or ask for fewer replicas", plural(int(n), "card", "cards"), spec.GetReplicas(), tp, spec.GetReplicas()*tp))
 	}
 	return errors.Join(problems...)
 }

@@ -105,7 +105,7 @@ func usable(cards []Card, held map[string]Holder, request Request) ([]Card, erro
 		pool = append(pool, cards[i])
 	}
 	if tp := max(request.TensorParallel, 1); len(pool)%tp != 0 {
-		return nil, fmt.Errorf("%d cards cannot be divided into groups of %d; name a multiple of %d cards", len(pool), tp, tp)
+		return nil, fmt.Errorf("%s cannot be divided into groups of %d; name a multiple of %d cards", plural(len(pool), "card"), tp, tp)
 	}
 	return pool, nil
 }
@@ -235,7 +235,7 @@ func tooFew(cards []Card, held map[string]Holder, request Request, tp, free int)
 	want := max(request.Replicas, 1)
 	what := fmt.Sprintf("model %s needs %s (%s of %d)", request.Model, plural(want*tp, "card"), plural(want, "replica"), tp)
 	if len(cards) == 0 {
-		return fmt.Errorf("%s, and the box has none; use an engine that runs without cards", what)
+		return fmt.Errorf("%s, and the box has none; set engine.device: cpu in the configuration to run without cards", what)
 	}
 	if len(request.GPUs) > 0 {
 		return fmt.Errorf("%s, and %d are named; name more cards or ask for fewer replicas", what, len(request.GPUs))
