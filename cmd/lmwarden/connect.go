@@ -78,7 +78,7 @@ func (a *app) connectCommand() *cobra.Command {
 	var model, key string
 	c := &cobra.Command{
 		Use:       "connect " + strings.Join(recipeNames(), "|"),
-		Short:     "Print what to paste so that a coding agent uses this box",
+		Short:     "Print what to paste so that a coding agent uses this box, always as plain text",
 		Args:      arguments("CLIENT"),
 		ValidArgs: recipeNames(),
 		RunE: func(c *cobra.Command, args []string) error {

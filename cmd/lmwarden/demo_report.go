@@ -46,6 +46,7 @@ type demoReplica struct {
 	Spilled    uint64   `json:"spilled"`
 	Placed     uint64   `json:"placed"`
 	Rehomed    uint64   `json:"rehomed"`
+	Balanced   uint64   `json:"balanced"` // by load alone: affinity off, no conversation, or a side request
 	HitPercent *float64 `json:"hitPercent,omitempty"`
 }
 
@@ -123,6 +124,7 @@ func demoRow(row *lmwardenv1.RoutingReplica, measured bench.ReplicaRow) demoRepl
 		Index: row.GetIndex(), State: enumWord(row.GetState()),
 		Requests: n.GetSticky() + n.GetSpilled() + n.GetPlaced() + n.GetRehomed() + n.GetClientPinned() + n.GetUnkeyed() + n.GetSide() + n.GetOff(),
 		Sticky:   n.GetSticky(), Spilled: n.GetSpilled(), Placed: n.GetPlaced(), Rehomed: n.GetRehomed(),
+		Balanced: n.GetOff() + n.GetUnkeyed() + n.GetSide(),
 	}
 	if measured.PromptTokens > 0 {
 		hits := math.Round(1e4*float64(measured.CachedTokens)/float64(measured.PromptTokens)) / 100
@@ -152,9 +154,9 @@ func (a *app) printDemo(r demoReport) error {
 		"first token p50", optional(r.TTFBP50Seconds, secondsText),
 		"output tokens/min", fmt.Sprintf("%.0f", r.OutputTokensPerMinute))
 	b.WriteString("\n")
-	t := a.newTable(">replica", "state", ">requests", ">sticky", ">placed", ">spilled in", ">rehomed", ">hits")
+	t := a.newTable(">replica", "state", ">requests", ">sticky", ">placed", ">spilled in", ">rehomed", ">balanced", ">hits")
 	for _, row := range r.Replicas {
-		t.add(count(row.Index), row.State, count(row.Requests), count(row.Sticky), count(row.Placed), count(row.Spilled), count(row.Rehomed), percent(row.HitPercent))
+		t.add(count(row.Index), row.State, count(row.Requests), count(row.Sticky), count(row.Placed), count(row.Spilled), count(row.Rehomed), count(row.Balanced), percent(row.HitPercent))
 	}
 	t.print(&b)
 	return a.write(b.Bytes())

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -65,5 +66,32 @@ func TestDocsNameEveryVerb(t *testing.T) {
 		if found && !strings.Contains(docs, "| "+code+" |") {
 			t.Errorf("docs/command-line.md has no row for exit code %s", code)
 		}
+	}
+}
+
+// TestHelpFitsATerminal keeps every line of every verb's help within 110 columns.
+func TestHelpFitsATerminal(t *testing.T) {
+	var out strings.Builder
+	root := (&app{streams: streams{out: &out, err: &out, getenv: func(string) string { return "" }}}).newRoot()
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		out.Reset()
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > mostHelpColumns {
+				t.Errorf("%s: a line of its help has %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, child := range c.Commands() {
+			if child.Name() != "completion" { // its texts are the library's own
+				visit(child)
+			}
+		}
+	}
+	visit(root)
+	if help := lmwarden(t, nil, "", "model", "add", "--help").stdout; !strings.Contains(help, "--source") || strings.Contains(help, "Flags.") {
+		t.Errorf("the help of model add is %s", help)
 	}
 }

@@ -181,7 +181,7 @@ func fakeCard() *lmwardenv1.RoutingCard {
 				Index: 0, State: lmwardenv1.ReplicaState_REPLICA_STATE_READY, InFlight: 3,
 				Counts:  &lmwardenv1.DecisionCounts{Sticky: 84, Placed: 12, Spilled: 2, Rehomed: 1, Off: 4},
 				Running: proto.Uint32(3), Waiting: proto.Uint32(0), KvUsed: proto.Float64(0.412), PrefixHitRate: proto.Float64(0.822),
-				CapacityTokens: proto.Uint64(46_128), ResidentTokens: 41_200, ActiveConversations: 5, Fit: lmwardenv1.Fit_FIT_EDGE,
+				CapacityTokens: proto.Uint64(46_128), ActiveTokens: 38_900, ResidentTokens: 41_200, ActiveConversations: 5, Fit: lmwardenv1.Fit_FIT_EDGE,
 				MetricsAge: durationpb.New(900 * time.Millisecond),
 			},
 			{Index: 1, State: lmwardenv1.ReplicaState_REPLICA_STATE_BACKOFF},

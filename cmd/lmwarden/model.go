@@ -61,7 +61,7 @@ func (a *app) modelAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "add MODEL --source SOURCE",
 		Short:   "Make a model and start it",
-		Example: "  lmwarden model add qwen3-4b --source Qwen/Qwen3-4B-Instruct-2507 --replicas 4 --max-num-seqs 32 --tool-call-parser hermes",
+		Example: "  lmwarden model add qwen3-4b --source Qwen/Qwen3-4B-Instruct-2507 --replicas 4 --tool-call-parser hermes",
 		Args:    arguments("MODEL"),
 	}
 	spec := addSettings(c.Flags(), (&lmwardenv1.ModelSpec{}).ProtoReflect().Descriptor(), "")

@@ -59,7 +59,7 @@ func (a *app) newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "lmwarden",
 		Short:         "A model server for coding agents that sends each turn where its cache is",
-		Long:          "LM Warden owns the vLLM processes of a box and sends each turn of a conversation\nto the replica that still holds its cache.\n\n" + exitHelp,
+		Long:          "LM Warden owns the vLLM processes of a box and sends each turn of a conversation\nto the replica that still holds its cache.\n\n" + plainHelp + "\n\n" + exitHelp,
 		Args:          noSuchVerb,
 		RunE:          printHelp,
 		SilenceErrors: true,
@@ -87,6 +87,7 @@ func (a *app) newRoot() *cobra.Command {
 		&cobra.Group{ID: groupDaemon, Title: "Run:"},
 		&cobra.Group{ID: groupClient, Title: "Ask and change a running daemon:"},
 	)
+	wrapFlags(root, a.columns())
 	inGroup(root, groupDaemon, a.serveCommand(), a.demoCommand(), a.benchCommand(), a.simulateCommand(), a.configCommand())
 	inGroup(root, groupClient,
 		a.modelCommand(), a.replicaCommand(), a.routingCommand(), a.compareCommand(), a.conversationCommand(),
@@ -100,6 +101,35 @@ func (a *app) newRoot() *cobra.Command {
 		}
 	}
 	return root
+}
+
+// plainHelp names the verbs that have one form only.
+const plainHelp = "backup, completion, connect, help and serve print plain text whatever --output says,\nand bench proxy prints its own lines; api prints JSON."
+
+// Widths of the help, in columns.
+const (
+	helpColumns     = 100 // where standard output is no terminal
+	leastColumns    = 60
+	mostHelpColumns = 110
+)
+
+// columns is how wide the help may be.
+func (a *app) columns() int {
+	f, ok := a.out.(*os.File)
+	if !ok {
+		return helpColumns
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return helpColumns
+	}
+	return min(max(width, leastColumns), mostHelpColumns)
+}
+
+// wrapFlags breaks the descriptions of flags so that they end within the columns.
+func wrapFlags(root *cobra.Command, columns int) {
+	wrapped := fmt.Sprintf("Flags.FlagUsagesWrapped %d ", columns)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", wrapped))
 }
 
 const (

@@ -135,14 +135,15 @@ func (a *app) printCard(w io.Writer, card *lmwardenv1.RoutingCard) {
 	}
 }
 
-// printCardRows prints the rows of the card.
+// printCardRows prints the rows of the card. What is in use is the working set, as on the
+// page; what else the cache still holds is to be had only in the wide form.
 func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 	headings := []string{
 		">replica", "state", ">in flight", ">sticky", ">placed", ">spilled in", ">rehomed", ">client-pinned",
-		">running / waiting", ">kv used", ">hits", ">resident / capacity", "cache",
+		">running / waiting", ">kv used", ">hits", ">working set / capacity", "cache",
 	}
 	if a.wide() {
-		headings = append(headings, ">unkeyed", ">side", ">off", ">held", ">at work", ">places", ">figures' age")
+		headings = append(headings, ">unkeyed", ">side", ">off", ">held", ">at work", ">places", ">resident", ">figures' age")
 	}
 	t := a.newTable(headings...)
 	for _, r := range card.GetReplicas() {
@@ -152,7 +153,7 @@ func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 			count(n.GetSticky()), count(n.GetPlaced()), count(n.GetSpilled()), count(n.GetRehomed()), count(n.GetClientPinned()),
 			runningAndWaiting(r),
 			optional(r.KvUsed, share), optional(r.PrefixHitRate, share),
-			tokens(r.GetResidentTokens()) + " / " + optional(r.CapacityTokens, tokens[uint64]),
+			tokens(r.GetActiveTokens()) + " / " + optional(r.CapacityTokens, tokens[uint64]),
 			fitCell(r.GetFit()),
 		}
 		if a.wide() {
@@ -160,7 +161,7 @@ func (a *app) printCardRows(w io.Writer, card *lmwardenv1.RoutingCard) {
 			if r.GetMetricsAge() != nil {
 				figures = span(r.GetMetricsAge().AsDuration())
 			}
-			row = append(row, count(n.GetUnkeyed()), count(n.GetSide()), count(n.GetOff()), count(r.GetHeld()), count(r.GetActiveConversations()), count(r.GetAdmittedConversations()), figures)
+			row = append(row, count(n.GetUnkeyed()), count(n.GetSide()), count(n.GetOff()), count(r.GetHeld()), count(r.GetActiveConversations()), count(r.GetAdmittedConversations()), tokens(r.GetResidentTokens()), figures)
 		}
 		t.add(row...)
 	}

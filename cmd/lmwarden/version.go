@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // version is set by the linker.
@@ -26,7 +29,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version of this binary",
 		Args:  arguments(),
 		RunE: func(*cobra.Command, []string) error {
-			return a.write([]byte("lmwarden " + versionText() + "\n"))
+			m := &structpb.Struct{Fields: map[string]*structpb.Value{"version": structpb.NewStringValue(versionText())}}
+			return a.show(m, func(w io.Writer) { fmt.Fprintf(w, "lmwarden %s\n", versionText()) })
 		},
 	}
 }
