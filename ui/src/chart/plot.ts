@@ -4,8 +4,8 @@
  * read from the page's variables, since a canvas does not know them.
  */
 import uPlot from "uplot";
-import { hourMinute, short } from "../lib/format";
-import type { Series } from "./series";
+import { short } from "../lib/format";
+import { type Series, timeMarks } from "./series";
 
 /** A drawn chart. */
 export interface TokensPlot {
@@ -49,7 +49,7 @@ function timeAxis(show: boolean): uPlot.Axis {
     stroke: () => colour("--muted"),
     grid: { show: false },
     ticks: { show: false },
-    values: (_, splits) => splits.map((s, i) => (i === splits.length - 1 ? "now" : hourMinute(s))),
+    values: (_, splits) => timeMarks(splits),
   };
 }
 

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { expect, it } from "vitest";
 import { ThroughputSchema } from "../gen/lmwarden/v1/stats_service_pb";
-import { bucketWords, chartWords, isQuiet, seriesOf } from "./series";
+import { bucketWords, chartWords, isQuiet, seriesOf, timeMarks } from "./series";
 
 const throughput = create(ThroughputSchema, {
   hitRateHour: 0.78,
@@ -31,4 +31,15 @@ it("says a bucket and the chart in words", () => {
 it("knows a quiet hour", () => {
   expect(isQuiet(throughput)).toBe(false);
   expect(isQuiet(create(ThroughputSchema, { buckets: [{ start: { seconds: 60n } }] }))).toBe(true);
+});
+
+it("marks a short chart to the second and a long one to the minute", () => {
+  const noon = new Date(2026, 9, 4, 12, 0, 0).getTime() / 1000;
+  expect(timeMarks([noon, noon + 75, noon + 150, noon + 300])).toEqual([
+    "12:00:00",
+    "12:01:15",
+    "12:02:30",
+    "now",
+  ]);
+  expect(timeMarks([noon, noon + 900, noon + 3600])).toEqual(["12:00", "12:15", "now"]);
 });

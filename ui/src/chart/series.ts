@@ -1,7 +1,7 @@
 /** A throughput as the columns that the chart draws, and as a sentence. Pure. */
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Throughput } from "../gen/lmwarden/v1/stats_service_pb";
-import { count, hourMinute, share } from "../lib/format";
+import { count, hourMinute, hourMinuteSecond, share } from "../lib/format";
 
 /** Columns of equal length, oldest first. */
 export interface Series {
@@ -24,6 +24,17 @@ export function seriesOf(throughput: Throughput): Series {
     series.completion.push(bucket.completionPerSecond);
   }
   return series;
+}
+
+/** Seconds of a chart below which a minute is too coarse for the marks of its axis. */
+const SHORT_CHART = 1800;
+
+/** The words at the marks of the time axis, oldest first; the last mark is now. */
+export function timeMarks(marks: readonly number[]): string[] {
+  const last = marks.length - 1;
+  const span = (marks[last] ?? 0) - (marks[0] ?? 0);
+  const words = span < SHORT_CHART ? hourMinuteSecond : hourMinute;
+  return marks.map((mark, i) => (i === last ? "now" : words(mark)));
 }
 
 /** Says one bucket in words, for the line under the chart. */

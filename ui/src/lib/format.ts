@@ -102,6 +102,11 @@ export function hourMinute(time: number): string {
   return new Date(time * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 }
 
+/** 14:58:04, of seconds since 1970 */
+export function hourMinuteSecond(time: number): string {
+  return new Date(time * 1000).toLocaleTimeString("en-GB");
+}
+
 /** 4 Oct 2026 09:12 */
 export function dateTime(time: Maybe<Timestamp>): string {
   if (time === undefined) return ABSENT;

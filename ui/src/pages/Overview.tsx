@@ -100,7 +100,9 @@ function Attention() {
   const { troubles, notes } = attentionOf(all);
   return (
     <ul class="attention">
-      {troubles.length === 0 && <li class="empty">Nothing needs attention.</li>}
+      {troubles.length === 0 && (
+        <li class="empty">Nothing needs attention.{notes.length > 0 && " The latest notes:"}</li>
+      )}
       {[...troubles, ...notes].map((event) => (
         <li key={event.id}>
           <Pill tone={severityWord(event.severity).tone}>

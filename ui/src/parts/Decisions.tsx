@@ -1,4 +1,5 @@
-/** The latest decisions of a model, newest first. */
+/** The latest decisions of a model, by time of arrival, newest first. */
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useState } from "preact/hooks";
 import { DecisionClass, type RequestRecord } from "../gen/lmwarden/v1/routing_pb";
 import { clock, milliseconds, seconds, shortId } from "../lib/format";
@@ -9,6 +10,12 @@ import { Panel, Skeleton } from "./Panel";
 /** Most lines shown. */
 const SHOWN = 8;
 
+/** The API lists requests as they end; a reader sees when they came. */
+function byArrival(records: readonly RequestRecord[] | undefined): readonly RequestRecord[] | undefined {
+  const arrived = (r: RequestRecord) => (r.arrived === undefined ? 0 : timestampMs(r.arrived));
+  return records && [...records].sort((a, b) => arrived(b) - arrived(a));
+}
+
 /** The panel. */
 export function Decisions({
   model,
@@ -17,7 +24,7 @@ export function Decisions({
   model: string;
   records: readonly RequestRecord[] | undefined;
 }) {
-  const { shown, hold, letGo } = useHold(records);
+  const { shown, hold, letGo } = useHold(byArrival(records));
   return (
     <Panel title="Latest decisions" live end={<a href={requestsPath({ model })}>all requests</a>}>
       {records === undefined && <Skeleton />}
