@@ -82,6 +82,18 @@ refuse "a threshold out of range" \
 refuse "a misspelt option" '{ services.lmwarden = { enable = true; settings.inference_lisen = "x"; }; }' 'inference_lisen'
 refuse "a wrong type" '{ services.lmwarden = { enable = true; settings.insecure = "yes"; }; }' 'settings.insecure'
 
+# The flake's outputs evaluate.
+nix-instantiate --eval --strict --json nix/testing/flake-outputs.nix | python3 -c "
+import json, sys
+v = json.load(sys.stdin)
+want = open('nix/vendor-hash').read().strip()
+assert v['systems'] == ['aarch64-linux', 'x86_64-linux'] and v['pname'] == v['overlay'] == v['mainProgram'] == 'lmwarden', v
+assert v['vendorHash'] == want and v['lazy'] and v['shell'] and v['module'], v" || {
+  echo "nix: the flake's outputs are not what they should be" >&2
+  exit 1
+}
+passed=$((passed + 1))
+
 # The daemon accepts what the module renders.
 if [ -x bin/lmwarden ]; then
   # The daemon looks whether the keys can be read.
