@@ -37,17 +37,25 @@ func Binary(t testing.TB) string {
 	return path
 }
 
+// buildOnce builds the binary into one place of the user's cache, so that runs leave
+// one file behind and not one each.
 var buildOnce = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "lmwarden-test-")
+	cache, err := os.UserCacheDir()
 	if err != nil {
+		return "", fmt.Errorf("find a place for the binary under test: %w", err)
+	}
+	dir := filepath.Join(cache, "lmwarden", "test")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, "lmwarden")
-	build := exec.Command("go", "build", "-o", path, "github.com/lmwarden/lmwarden/cmd/lmwarden")
+	// A run beside this one may be using the old file: it is replaced, not written.
+	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
+	build := exec.Command("go", "build", "-o", fresh, "github.com/lmwarden/lmwarden/cmd/lmwarden")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the binary: %w\n%s", err, out)
 	}
-	return path, nil
+	return path, os.Rename(fresh, path)
 })
 
 // Daemon is one running daemon and its clients.
