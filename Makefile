@@ -67,8 +67,8 @@ test-clients: build ## real clients, whole, with scripted engines (1.1 GB into t
 	tests/clients/run.sh $(BIN)
 
 .PHONY: gpu-check
-gpu-check: build ## on a machine with an NVIDIA card: what the cards report
-	$(GO) test -count=1 -v -run TestHardware ./supervisor/gpu/
+gpu-check: ## on a machine with an NVIDIA card: what is read beside what nvidia-smi says
+	$(GO) test -tags hardware -count=1 -v -run TestHardware ./supervisor/gpu/
 
 .PHONY: fuzz
 fuzz: ## fuzz each target for FUZZTIME (default 30s)
