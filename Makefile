@@ -127,7 +127,7 @@ check: lint check-generate test ## everything that CI runs but the real engine
 # ---- what a machine lacks ------------------------------------------------------
 
 .PHONY: deps
-deps: deps-ui deps-chromium deps-nix ## install what the tests need
+deps: deps-tools deps-ui deps-chromium deps-nix ## install what the tests need
 
 .PHONY: deps-ui
 deps-ui: ui/node_modules/.package-lock.json
@@ -137,7 +137,11 @@ ui/node_modules/.package-lock.json: ui/package.json ui/package-lock.json
 	$(NPM) ci --no-audit --no-fund
 	@touch $@
 
-.PHONY: deps-chromium deps-nix
+.PHONY: deps-tools deps-chromium deps-nix
+deps-tools: ## a C compiler for the race detector, and what the scripts call
+	@scripts/apt-need.sh gcc gcc
+	@scripts/apt-need.sh curl curl
+	@scripts/apt-need.sh python3 python3
 deps-chromium: ## Chromium for the page's tests
 	@scripts/apt-need.sh chromium chromium
 deps-nix: ## the Nix evaluator for the module's tests
