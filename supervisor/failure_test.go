@@ -133,10 +133,9 @@ func TestTakenPorts(t *testing.T) {
 	t.Run("held by a stranger", func(t *testing.T) {
 		b := newBox(t)
 		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", b.opts.PortBase))
-		if err != nil {
-			t.Skip("the port was taken by another test")
+		if err == nil { // else somebody else holds it, which is as good
+			defer l.Close()
 		}
-		defer l.Close()
 		b.Apply([]supervisor.Spec{b.spec(first)})
 		if got := b.untilState(first, supervisor.Ready); got.Port == b.opts.PortBase {
 			t.Errorf("port %d", got.Port)

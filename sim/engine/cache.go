@@ -160,13 +160,3 @@ func (c *cache) insertAfter(p, i int32) {
 	}
 	c.free++
 }
-
-// flush forgets every cached prefix that nobody holds.
-func (c *cache) flush() {
-	for i := c.head; i != none; i = c.blocks[i].next {
-		if b := &c.blocks[i]; b.hash != 0 {
-			delete(c.byHash, b.hash)
-			b.hash = 0
-		}
-	}
-}

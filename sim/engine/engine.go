@@ -164,9 +164,6 @@ func (e *Engine) Advance(now time.Duration, emit func(Event)) {
 	}
 }
 
-// Flush forgets all cached prefixes that no running request holds.
-func (e *Engine) Flush() { e.cache.flush() }
-
 // drop forgets a sequence and frees its blocks.
 func (e *Engine) drop(s *seq) {
 	s.gone = true
