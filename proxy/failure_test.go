@@ -248,6 +248,30 @@ func TestIdleConnectionsDoNotLoseRequests(t *testing.T) {
 	})
 }
 
+// A connection that was unused for longer than idleConnTimeout is not used again: the
+// engine may be closing it. One that was used a second ago is kept.
+func TestConnectionsAreGivenUpBeforeTheEngineClosesThem(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1))
+		turn := func() int64 {
+			before := b.net.dials.Load()
+			if got := b.post("/v1/chat/completions", chat("m", false), session("conversation-number-one")...); got.status != 200 {
+				t.Fatalf("got %d %v", got.status, got.err)
+			}
+			return b.net.dials.Load() - before
+		}
+		turn()
+		<-time.After(time.Second)
+		if n := turn(); n != 0 {
+			t.Errorf("after 1 s %d connections were opened, want the kept one", n)
+		}
+		<-time.After(4 * time.Second)
+		if n := turn(); n != 1 {
+			t.Errorf("after 4 s %d connections were opened, want a new one to the engine", n)
+		}
+	})
+}
+
 // closingConn is a kept connection that its server closes the moment the second
 // request arrives, without reading it.
 type closingConn struct {
