@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -181,6 +182,9 @@ func TestHangingCardHoldsUpNobody(t *testing.T) {
 		}
 	}
 	close(release)
+	for r.anyBusy() { // no reading may outlive its test
+		runtime.Gosched()
+	}
 }
 
 func TestReadingsAreSharedForAWhile(t *testing.T) {
@@ -217,10 +221,15 @@ func TestDriverThatHangs(t *testing.T) {
 	lib := driver("")
 	release := make(chan struct{})
 	lib.InitFunc = func() nvml.Return { <-release; return nvml.ERROR_UNKNOWN }
-	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	r := newReader(Options{}, lib)
+	// The binding has one table of functions for the whole program, which opening a
+	// library writes without a lock: no reading may outlive its test.
+	defer func() {
+		close(release)
+		r.turn <- struct{}{}
+	}()
 	for range 2 {
 		if _, err := r.Read(ctx); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("got %v", err)
