@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -39,6 +40,11 @@ type app struct {
 
 // run runs one command line and returns its exit code.
 func run(ctx context.Context, s streams, args []string) int {
+	if _, ok := s.err.(*os.File); !ok {
+		// The daemon's log and the verb's own words go there at the same time. A file
+		// takes that, and must stay one: whether it is a terminal is asked of it.
+		s.err = zerolog.SyncWriter(s.err)
+	}
 	a := &app{streams: s, self: or(s.self, "lmwarden")}
 	root := a.newRoot()
 	root.SetArgs(args)
