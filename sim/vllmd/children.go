@@ -17,6 +17,7 @@ const (
 	roleEngine      = "engine-core"
 	roleWorker      = "worker"
 	roleCoordinator = "dp-coordinator"
+	roleFront       = "api-server"
 	roleOrphan      = "orphan"
 )
 
@@ -25,6 +26,7 @@ type child struct {
 	title string // "EngineCore_DP0"
 	cmd   *exec.Cmd
 	gone  chan struct{} // closed when it has ended
+	up    chan struct{} // closed when it has started its own children, or has ended
 	ended atomic.Bool   // this process ended it
 }
 
@@ -48,10 +50,24 @@ func startChild(prefix []string, title, role string, stdout io.Writer, leash boo
 			return nil, fmt.Errorf("make the input of %s: %w", title, err)
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make the pipe by which %s says that it is up: %w", title, err)
+	}
+	cmd.ExtraFiles = []*os.File{write} // its file upFile
+	err = cmd.Start()
+	write.Close()
+	if err != nil {
+		read.Close()
 		return nil, fmt.Errorf("start %s: %w", title, err)
 	}
-	c := &child{title: title, cmd: cmd, gone: make(chan struct{})}
+	c := &child{title: title, cmd: cmd, gone: make(chan struct{}), up: make(chan struct{})}
+	go func() {
+		defer close(c.up)
+		// Nothing is written: the child closes its end, by itself or by dying.
+		_, _ = io.Copy(io.Discard, read)
+		read.Close()
+	}()
 	go func() {
 		// How it ended does not matter; that it did is what the parent waits for.
 		_ = cmd.Wait()
@@ -68,9 +84,14 @@ func (c *child) kill(sig syscall.Signal) {
 	<-c.gone
 }
 
+// upFile is the file that a child closes when it is up.
+const upFile = 3
+
 // runChild is what a child does: it lives until it is told to end. An engine core
 // starts one worker for each card when there are several, as vLLM does.
 func runChild(role string, args []string, stdout io.Writer) int {
+	syscall.CloseOnExec(upFile) // or its own children would keep it open
+	up := os.NewFile(upFile, "up")
 	title := "EngineCore"
 	if len(args) > 0 {
 		title = args[0]
@@ -89,6 +110,7 @@ func runChild(role string, args []string, stdout io.Writer) int {
 		}()
 	case roleOrphan:
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+		up.Close()
 		select {}
 	case roleEngine:
 		if len(args) > 1 {
@@ -98,6 +120,7 @@ func runChild(role string, args []string, stdout io.Writer) int {
 			}
 		}
 	}
+	up.Close()
 	<-stop
 	if role == roleEngine {
 		log.info("core.py:1454", "[shutdown] EngineCore: trigger received signal=SIGTERM")

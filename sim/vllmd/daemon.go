@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -35,6 +36,7 @@ type daemon struct {
 	http     *http.Server
 	listener *net.TCPListener
 	children []*child
+	fronts   []*child    // of the children, those that stand for API servers
 	dead     chan string // titles of children that ended by themselves
 }
 
@@ -76,10 +78,15 @@ func (d *daemon) die(err error) int {
 // pause lets a part of the start pass. False means that a signal came or that a child
 // has ended.
 func (d *daemon) pause(t time.Duration) bool {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), t)
+	defer cancel()
+	return d.wait(ctx.Done())
+}
+
+// wait waits for something of the start. False means what it means for pause.
+func (d *daemon) wait(done <-chan struct{}) bool {
 	select {
-	case <-timer.C:
+	case <-done:
 		return true
 	case <-d.signals:
 		fmt.Fprintln(d.stderr, "KeyboardInterrupt: terminated")
@@ -103,6 +110,13 @@ func (d *daemon) startEngine() (code int, ok bool) {
 			return exitError, false
 		}
 		ph.log()
+	}
+	// On a loaded machine the phases may pass before the processes are there.
+	for _, c := range d.children {
+		if !d.wait(c.up) {
+			d.killChildren()
+			return exitError, false
+		}
 	}
 	return 0, true
 }
@@ -133,12 +147,33 @@ func (d *daemon) startChildren() error {
 		d.children = append(d.children, c)
 		d.log.info("utils.py:1245", "Started DP Coordinator process (PID: %d)", c.cmd.Process.Pid)
 	}
+	if err := d.startFronts(); err != nil {
+		return err
+	}
 	if _, on := d.set.faults[faultOrphan]; on {
 		// Nobody waits for it or ends it: that is the fault.
 		if _, err := startChild(d.prefix, "Worker_orphan", roleOrphan, d.stdout, false); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// startFronts starts a process for each of several API servers. It is this process that
+// answers; they exist so that they can be seen, and killed.
+func (d *daemon) startFronts() error {
+	if d.opt.apiServers == 1 {
+		return nil
+	}
+	for i := range d.opt.apiServers {
+		c, err := startChild(d.prefix, fmt.Sprintf("APIServer_%d", i), roleFront, d.stdout, false)
+		if err != nil {
+			return err
+		}
+		c.title = fmt.Sprintf("ApiServer_%d", i) // as the log spells it
+		d.children, d.fronts = append(d.children, c), append(d.fronts, c)
+	}
+	d.log.info("utils.py:261", "Started %d API server processes", d.opt.apiServers)
 	return nil
 }
 
@@ -152,7 +187,7 @@ func (d *daemon) killChildren() {
 // serveUntilEnd answers requests until a signal, a fault or a dead engine ends it.
 func (d *daemon) serveUntilEnd() int {
 	d.http = &http.Server{
-		Handler: d.srv.handler, IdleTimeout: keepAlive,
+		Handler: d.srv.handler, IdleTimeout: keepAlive, ConnContext: d.srv.accepted,
 		ErrorLog: stdlog.New(io.Discard, "", 0), // aborted connections are normal here
 	}
 	done := make(chan struct{})
@@ -224,14 +259,18 @@ func (d *daemon) engineDied(title string) int {
 	for _, c := range d.srv.cores {
 		c.fail(errEngineDead)
 	}
+	what := "Engine core process " + title
+	if strings.HasPrefix(title, "ApiServer") {
+		what = "Process " + title
+	}
 	d.log.error("core_client.py:640", "Engine core proc %s died unexpectedly, shutting down client.", title)
 	time.Sleep(deathDelay)
 	d.killChildren()
 	// Open connections have had their error; what is still open is cut.
 	_ = d.http.Close()
 	d.logStopped()
-	if d.opt.dp > 1 {
-		fmt.Fprintf(d.stderr, "RuntimeError: Engine core process %s died unexpectedly.\n", title)
+	if d.opt.dp > 1 || d.opt.apiServers > 1 {
+		fmt.Fprintf(d.stderr, "RuntimeError: %s died unexpectedly.\n", what)
 		return exitError
 	}
 	return exitOK
@@ -245,18 +284,29 @@ func (d *daemon) shutdown() {
 	if d.opt.shutdownAfter > 0 {
 		mode = "drain"
 	}
-	for _, c := range d.srv.cores {
-		c.refuse(errShutdown)
+	refusal := errDrained
+	if d.set.release.has(drainRefusesAsDead) {
+		refusal = errShutdown
 	}
-	d.log.info("launcher.py:254", "[shutdown] API server: shutdown triggered")
-	d.log.info("launcher.py:270", "[shutdown] API server: stopping engine client mode=%s timeout=%ds", mode, d.opt.shutdownAfter)
+	for _, c := range d.srv.cores {
+		c.refuse(refusal)
+	}
+	trail := func(where, format string, args ...any) {
+		if d.set.release.has(shutdownTrail) {
+			d.log.info(where, "[shutdown] "+format, args...)
+		}
+	}
+	trail("launcher.py:254", "API server: shutdown triggered")
+	trail("launcher.py:270", "API server: stopping engine client mode=%s timeout=%ds", mode, d.opt.shutdownAfter)
 	d.drain(time.Duration(d.opt.shutdownAfter) * time.Second)
 	for _, c := range d.srv.cores {
 		c.close()
 	}
 	d.killChildren()
-	d.log.info("launcher.py:279", "[shutdown] API server: engine client stopped")
-	d.log.info("launcher.py:304", "[shutdown] API server: shutting down FastAPI HTTP server")
+	trail("launcher.py:279", "API server: engine client stopped")
+	if trail("launcher.py:304", "API server: shutting down FastAPI HTTP server"); !d.set.release.has(shutdownTrail) {
+		d.log.info("launcher.py:110", "Shutting down FastAPI HTTP server.")
+	}
 	d.log.plain("INFO:     Shutting down")
 	// Without a deadline: this is where vLLM hangs on a stream that has lost its engine.
 	_ = d.http.Shutdown(context.Background())
