@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/wire"
 )
@@ -19,11 +20,17 @@ type answer struct {
 	first []byte // what has come of a flowing body
 	err   error  // what came behind first; io.EOF at the end
 	buf   *[]byte
+	late  <-chan part // a read that was not waited for; nil without one
 }
 
 // wholeLimit is the longest JSON answer that is read whole before it is passed on, in
 // bytes: it has to be, to give back the model's name and to read the usage.
 const wholeLimit = 64 << 20
+
+// beginningLimit is how much of a stream is kept back while it cannot be told whether it
+// was aborted, in bytes. The responses surface announces an answer by repeating the whole
+// request but its input, twice.
+const beginningLimit = 1 << 20
 
 // Sizes of the pieces in which an answer is passed on, in bytes. An open stream of
 // events holds one, and an event is smaller; of all else the more at once the better.
@@ -81,17 +88,65 @@ func (a *answer) aborted(api wire.API) (aborted, more bool) {
 		return false, false
 	}
 	aborted, more = wire.Aborted(api, a.first)
-	return aborted, more && a.err == nil && len(a.first) < len(*a.buf)
+	return aborted, more && a.err == nil && len(a.first) < beginningLimit
 }
 
-// next reads on in a flowing body before a byte of it is passed on.
-func (a *answer) next() error {
-	n, err := a.resp.Body.Read((*a.buf)[len(a.first):])
-	a.first, a.err = (*a.buf)[:len(a.first)+n], err
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
+// begun says whether an event has come. What the engine does from then on is passed on
+// as it is, unless it turns out to be an abort.
+func (a *answer) begun() bool { return bytes.Contains(a.first, []byte("data:")) }
+
+// silence is how long a response that was announced may be silent before its announcement
+// is passed on. The client learns from it under which name it can be cancelled, and a
+// prefill may be long; an abort follows at once.
+const silence = 100 * time.Millisecond
+
+// part is what one read gave.
+type part struct {
+	data []byte
+	err  error
+}
+
+// next reads on in a flowing body before a byte of it is passed on. With a limit it gives
+// up waiting when nothing has come for so long; more is false then, and what comes is the
+// next thing that read returns.
+func (a *answer) next(limit time.Duration) (more bool, err error) {
+	came := make(chan part, 1)
+	buf := make([]byte, eventsPiece)
+	read := func() {
+		n, err := a.resp.Body.Read(buf)
+		came <- part{buf[:n], err}
 	}
-	return nil
+	var timeout <-chan time.Time
+	if limit > 0 {
+		t := time.NewTimer(limit)
+		defer t.Stop()
+		timeout = t.C
+		go read() // ends with the body at the latest
+	} else {
+		read()
+	}
+	select {
+	case p := <-came:
+		a.first, a.err = append(a.first, p.data...), p.err
+		if p.err != nil && !errors.Is(p.err, io.EOF) {
+			return false, p.err
+		}
+		return true, nil
+	case <-timeout:
+		a.late = came
+		return false, nil
+	}
+}
+
+// read reads on in a flowing body. What it returns is valid until the next call.
+func (a *answer) read() ([]byte, error) {
+	if a.late != nil {
+		p := <-a.late
+		a.late = nil
+		return p.data, p.err
+	}
+	n, err := a.resp.Body.Read(*a.buf)
+	return (*a.buf)[:n], err
 }
 
 // readWhole reads a JSON body. One that is longer than limit flows, unread.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // When a request may be sent a second time. At most once, and only while the client
@@ -147,15 +148,23 @@ func (x *exchange) try() (*answer, *setback) {
 }
 
 // beginning reads as much of an answer as must be known before a byte of it is passed on,
-// and says whether it was aborted before there was any.
+// and says whether it was aborted before there was any. An answer that breaks off behind
+// its first event is passed on as far as it came.
 func (x *exchange) beginning(a *answer) (aborted bool, err error) {
+	limit := time.Duration(0)
+	if x.api == wire.APIResponses {
+		limit = silence
+	}
 	err = a.begin()
-	for ; err == nil; err = a.next() {
-		aborted, more := a.aborted(x.api)
-		if !more {
+	for more := true; err == nil && more; more, err = a.next(limit) {
+		var undecided bool
+		if aborted, undecided = a.aborted(x.api); !undecided {
 			return aborted, nil
 		}
 		x.attempt.watch(x.p.options.StallTimeout)
+	}
+	if a.begun() {
+		a.err, err = err, nil
 	}
 	return false, err
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -144,6 +145,99 @@ func TestAnswerThatAbortsAtOnce(t *testing.T) {
 				<-time.After(time.Second) // the engine that was left sends its end
 				b.wantIdle()
 			})
+		}
+	}
+}
+
+// abortsMessage answers as vLLM does that is being stopped: no content, no tokens.
+func abortsMessage(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if !bytes.Contains(body, []byte(`"stream":true`)) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"type":"message","model":"m","content":[],"stop_reason":null,"usage":{"input_tokens":9,"output_tokens":0}}`)
+		return
+	}
+	sendFrames(w, []string{
+		"event: message_start\n" + `data: {"type":"message_start","message":{"model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":0}}}` + "\n\n",
+		"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":null},"usage":{"input_tokens":9,"output_tokens":0}}` + "\n\n",
+		"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n",
+	}, 10*time.Millisecond)
+}
+
+// answersMessage is an engine that answers a message well.
+func answersMessage(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if !bytes.Contains(body, []byte(`"stream":true`)) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"type":"message","model":"m","content":[{"type":"text","text":"well"}],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`)
+		return
+	}
+	sendFrames(w, []string{
+		"event: message_start\n" + `data: {"type":"message_start","message":{"model":"m","content":[],"usage":{"input_tokens":9,"output_tokens":0}}}` + "\n\n",
+		"event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"well"}}` + "\n\n",
+		"event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"input_tokens":9,"output_tokens":2}}` + "\n\n",
+		"event: message_stop\n" + `data: {"type":"message_stop"}` + "\n\n",
+	}, 10*time.Millisecond)
+}
+
+// respond is an engine that answers on the responses surface, with a text or, when it is
+// empty, aborted. The announcement repeats the instructions and is long.
+func respond(text string, tokens int) http.HandlerFunc {
+	response := func(status, output, usage string) string {
+		return fmt.Sprintf(`{"id":"resp_1","object":"response","model":"m","status":%q,"instructions":%q,"output":[%s],"usage":%s}`,
+			status, strings.Repeat("instructions ", 3000), output, usage)
+	}
+	output := ""
+	if text != "" {
+		output = `{"type":"message","content":[{"type":"output_text","text":"` + text + `"}]}`
+	}
+	whole := response("completed", output, fmt.Sprintf(`{"input_tokens":9,"output_tokens":%d}`, tokens))
+	event := func(kind, rest string) string {
+		return "event: " + kind + "\n" + `data: {"type":"` + kind + `",` + rest + "}\n\n"
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !bytes.Contains(body, []byte(`"stream":true`)) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, whole)
+			return
+		}
+		frames := []string{
+			event("response.created", `"response":`+response("in_progress", "", "null")),
+			event("response.in_progress", `"response":`+response("in_progress", "", "null")),
+		}
+		if text != "" {
+			frames = append(frames, event("response.output_text.delta", `"delta":"`+text+`"`))
+		}
+		sendFrames(w, append(frames, event("response.completed", `"response":`+whole)), 10*time.Millisecond)
+	}
+}
+
+// The surfaces that have no word for an abort are moved on too, also behind a long
+// announcement; where there is nobody else the client sees what the engine said.
+func TestAnswerThatIsEmptyAtOnce(t *testing.T) {
+	for path, c := range map[string]struct{ empty, well http.HandlerFunc }{
+		"/v1/messages":  {abortsMessage, answersMessage},
+		"/v1/responses": {respond("", 0), respond("well", 2)},
+	} {
+		for _, stream := range []bool{false, true} {
+			for replicas := 1; replicas <= 2; replicas++ {
+				bubble(t, func(t *testing.T) {
+					b := newBox(t, replicas, once(c.empty, c.well))
+					for _, e := range b.engines[1:] {
+						e.does(b.engines[0].script) // one turn for all
+					}
+					got := b.post(path, fmt.Sprintf(`{"model":"m","stream":%t,"input":"hi","messages":[{"role":"user","content":"hi"}]}`, stream))
+					if got.status != 200 || got.err != nil || strings.Contains(got.body, "well") != (replicas == 2) {
+						t.Errorf("%s, stream %t, %d replicas: got %d %v %.300s", path, stream, replicas, got.status, got.err, got.body)
+					}
+					if r := b.lastRecord(); r.Attempts != replicas {
+						t.Errorf("%s, stream %t, %d replicas: %d attempts", path, stream, replicas, r.Attempts)
+					}
+					<-time.After(time.Second) // the engine that was left sends its end
+					b.wantIdle()
+				})
+			}
 		}
 	}
 }

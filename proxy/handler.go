@@ -50,6 +50,7 @@ type exchange struct {
 	// What came of it.
 	flow       *wire.Stream // the stream of events that passes; nil for others
 	answer     *wire.Answer // collects the answer for the chain; nil without one
+	announced  bool         // the id of a response came
 	served     bool         // the replica gave the first byte of a successful answer
 	usage      wire.Usage
 	firstToken time.Duration

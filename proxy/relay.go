@@ -98,6 +98,7 @@ func (x *exchange) relayFlow(a *answer) error {
 		x.fault = "the replica answered with status " + strconv.Itoa(a.resp.StatusCode)
 	}
 	piece, err := a.first, a.err
+	a.first = nil // it may be large, and a stream may be long
 	for {
 		if werr := x.pass(piece, ok); werr != nil {
 			return x.lost(werr)
@@ -106,9 +107,7 @@ func (x *exchange) relayFlow(a *answer) error {
 			break
 		}
 		x.attempt.watch(x.p.options.StallTimeout)
-		var n int
-		n, err = a.resp.Body.Read(*a.buf)
-		piece = (*a.buf)[:n]
+		piece, err = a.read()
 	}
 	return x.finish(err)
 }
@@ -129,6 +128,7 @@ func (x *exchange) pass(piece []byte, ok bool) error {
 	}
 	if x.flow != nil {
 		piece = x.flow.Write(piece)
+		x.noteID()
 		if !x.served && x.flow.State().First {
 			x.reply.quiet()
 			x.firstToken = time.Since(x.arrived)
@@ -204,8 +204,18 @@ func (x *exchange) noteStream(seen wire.State) {
 	if seen.Failed {
 		x.fault = "the replica ended the stream with an error"
 	}
-	if x.served {
-		x.remember(seen.ResponseID)
+	x.noteID()
+}
+
+// noteID remembers who makes a response as soon as it is announced: its client may cancel
+// it, or look at it, from then on.
+func (x *exchange) noteID() {
+	if x.api != wire.APIResponses || x.announced {
+		return
+	}
+	if id := x.flow.State().ResponseID; id != "" {
+		x.announced = true
+		x.remember(id)
 	}
 }
 
