@@ -1,7 +1,6 @@
 package vllmd
 
 import (
-	"context"
 	"errors"
 	"math"
 	"sync"
@@ -13,7 +12,11 @@ import (
 // errEngineDead is what vLLM says when its engine core has gone.
 var errEngineDead = errors.New("EngineCore encountered an issue. See stack trace (above) for the root cause.") //nolint:staticcheck // vLLM's own words, with their full stop
 
-// errShutdown is what vLLM says to a request that comes while it drains.
+// errDrained says that a request came while the engine drains, and that its release then
+// answers it without a token.
+var errDrained = errors.New("the engine takes nothing new")
+
+// errShutdown is what later releases say to such a request.
 var errShutdown = errors.New("cannot schedule new futures after shutdown")
 
 // core drives one engine in real time, or a multiple of it. One goroutine sleeps until
@@ -59,12 +62,13 @@ func newCore(rank int, cfg engine.Config, speed float64) (*core, error) {
 
 // stream is one request in flight, from submit to close.
 type stream struct {
-	core *core
-	id   engine.ID
-	news chan struct{} // holds a value when last or err changed
-	mu   sync.Mutex
-	last engine.Event
-	err  error
+	core   *core
+	id     engine.ID
+	landed func()        // tells the balancer that it has ended; may be nil
+	news   chan struct{} // holds a value when last or err of a stream changed
+	mu     sync.Mutex
+	last   engine.Event
+	err    error
 }
 
 // now is the engine's clock. The caller holds c.mu.
@@ -127,7 +131,7 @@ func (c *core) kick() {
 }
 
 // submit hands a request to the engine. The caller closes the stream.
-func (c *core) submit(r engine.Request, maxTokens int, ended bool) (*stream, error) {
+func (c *core) submit(r engine.Request, p pending, news chan struct{}) (*stream, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.refusal != nil {
@@ -138,41 +142,30 @@ func (c *core) submit(r engine.Request, maxTokens int, ended bool) (*stream, err
 		// Steps that are over must end before the new request joins the queue.
 		c.eng.Advance(c.now(), c.deliver)
 	}
-	s := &stream{core: c, news: make(chan struct{}, 1)}
+	s := &stream{core: c, news: news}
 	id, err := c.eng.Add(c.now(), r)
 	if err != nil {
 		return nil, err
 	}
 	s.id = id
 	c.streams[id] = s
-	c.figures.arrive(id, r, maxTokens, ended)
+	c.figures.requests[id] = p
 	c.kick()
 	return s, nil
 }
 
-// next waits until the request has more than seen tokens and returns the latest state.
-// The error is the context's, or says why the engine will not go on.
-func (s *stream) next(ctx context.Context, seen int) (engine.Event, error) {
-	for {
-		s.mu.Lock()
-		last, err := s.last, s.err
-		s.mu.Unlock()
-		if last.Output > seen {
-			return last, nil
-		}
-		if err != nil {
-			return last, err
-		}
-		select {
-		case <-s.news:
-		case <-ctx.Done():
-			return last, ctx.Err()
-		}
-	}
+// state returns the latest token, and why there will not be another one.
+func (s *stream) state() (engine.Event, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.err
 }
 
 // close ends the request; the engine stops computing it at once.
 func (s *stream) close() {
+	if s.landed != nil {
+		s.landed()
+	}
 	s.core.mu.Lock()
 	defer s.core.mu.Unlock()
 	delete(s.core.streams, s.id)

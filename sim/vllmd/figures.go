@@ -41,8 +41,8 @@ var (
 
 // pending is what the figures need to know of a request in flight.
 type pending struct {
-	prompt, output, maxTokens int
-	ended                     bool
+	prompt, output, maxTokens, choices int
+	ended                              bool
 }
 
 // figures are the counts of one engine beside those that the engine keeps itself.
@@ -89,11 +89,6 @@ func newFigures(longest int) figures {
 	}
 }
 
-// arrive notes a request.
-func (f *figures) arrive(id engine.ID, r engine.Request, maxTokens int, ended bool) {
-	f.requests[id] = pending{r.Prompt, r.Output, maxTokens, ended}
-}
-
 // forget drops a request, ended or not.
 func (f *figures) forget(id engine.ID) { delete(f.requests, id) }
 
@@ -121,7 +116,7 @@ func (f *figures) token(before, ev engine.Event) {
 	f.generation.observe(float64(p.output))
 	f.maxGeneration.observe(float64(p.output))
 	f.maxTokens.observe(float64(p.maxTokens))
-	f.choices.observe(1)
+	f.choices.observe(float64(p.choices))
 	f.e2e.observe((ev.At - t.Arrived).Seconds())
 	f.queue.observe((t.Scheduled - t.Arrived).Seconds())
 	f.inference.observe((ev.At - t.Scheduled).Seconds())

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // options is a parsed command line.
@@ -26,7 +27,15 @@ type options struct {
 	apiKeys       []string
 	promptDetails bool
 	forceUsage    bool
-	tools         bool // automatic tool choice is on and has a parser
+	perRequest    bool
+	tools         bool          // automatic tool choice is on and has a parser
+	toolParser    bool          // calls of tools are told from text
+	scaleOut      bool          // the endpoints that render prompts are open
+	trackLoad     bool          // /load counts
+	echoIDs       bool          // X-Request-Id is sent back
+	keepAlive     time.Duration // between comments in silent streams; 0 for none
+	apiServers    int
+	rank          int // of a process that is one rank of several; else 0
 	prefixCaching bool
 	accessLog     bool
 	quietPaths    []string // paths without an access log line
@@ -44,9 +53,9 @@ func (e *usageError) Error() string { return e.msg }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// parseFlags reads the arguments after `vllm serve`.
-func parseFlags(args []string) (options, error) {
-	values, positional, unknown, err := scanFlags(args)
+// parseFlags reads the arguments after `vllm serve` as that release does.
+func parseFlags(args []string, rel release) (options, error) {
+	values, positional, unknown, err := scanFlags(args, rel)
 	if err != nil {
 		return options{}, err
 	}
@@ -56,7 +65,7 @@ func parseFlags(args []string) (options, error) {
 	if len(positional) > 1 {
 		return options{}, usagef("unrecognized arguments: %s", strings.Join(positional[1:], " "))
 	}
-	return buildOptions(values, positional)
+	return buildOptions(values, positional, rel)
 }
 
 // flagValues holds what was given for each flag, in order; the last one counts.
@@ -76,7 +85,7 @@ func (v *flagValues) set(name string, vals []string) {
 }
 
 // scanFlags tells flags, their values and positional arguments apart.
-func scanFlags(args []string) (v flagValues, positional, unknown []string, err error) {
+func scanFlags(args []string, rel release) (v flagValues, positional, unknown []string, err error) {
 	v.byName = make(map[string][]string)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -86,7 +95,7 @@ func scanFlags(args []string) (v flagValues, positional, unknown []string, err e
 		}
 		head, value, inline := strings.Cut(arg, "=")
 		name, off, ok := flagName(head)
-		if !ok {
+		if !ok || !rel.knowsFlag(name) {
 			unknown = append(unknown, arg)
 			continue
 		}
@@ -148,7 +157,11 @@ func isNumber(s string) bool {
 }
 
 // buildOptions checks the values and fills in the defaults.
-func buildOptions(v flagValues, positional []string) (options, error) {
+func buildOptions(v flagValues, positional []string, rel release) (options, error) {
+	utilization := 0.9
+	if rel.has(utilization92) {
+		utilization = 0.92
+	}
 	r := reader{values: v.byName}
 	o := options{
 		model:         r.text("model", "Qwen/Qwen3-0.6B"),
@@ -160,7 +173,7 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 		maxBatched:    r.length("max-num-batched-tokens", 2048),
 		blockSize:     r.number("block-size", 16, 1),
 		blocks:        r.number("num-gpu-blocks-override", 0, 2),
-		utilization:   r.fraction("gpu-memory-utilization", 0.92),
+		utilization:   r.fraction("gpu-memory-utilization", utilization),
 		kvDtype:       r.text("kv-cache-dtype", "auto"),
 		tp:            r.number("tensor-parallel-size", 1, 1),
 		dp:            r.number("data-parallel-size", 1, 1),
@@ -174,7 +187,14 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 		eager:         r.on("enforce-eager", false),
 		loadFormat:    r.text("load-format", "auto"),
 		duplicates:    v.twice,
+		perRequest:    r.on("enable-per-request-metrics", false),
+		scaleOut:      r.on("enable-scale-out", false),
+		trackLoad:     r.on("enable-server-load-tracking", false),
+		echoIDs:       r.on("enable-request-id-headers", false),
+		keepAlive:     time.Duration(r.number("sse-keep-alive-interval", 0, 0)) * time.Second,
+		rank:          r.number("data-parallel-rank", 0, 0),
 	}
+	o.apiServers = r.number("api-server-count", o.dp, 1)
 	// As in the real one, keys of the command line replace that of the environment.
 	if key := os.Getenv("VLLM_API_KEY"); len(o.apiKeys) == 0 && key != "" {
 		o.apiKeys = []string{key}
@@ -182,6 +202,8 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 	if paths := r.text("disable-access-log-for-endpoints", ""); paths != "" {
 		o.quietPaths = strings.Split(paths, ",")
 	}
+	external := o.dp > 1 && (v.byName["data-parallel-rank"] != nil ||
+		r.on("data-parallel-external-lb", false) || r.on("data-parallel-multi-port-external-lb", false))
 	auto, parser := r.on("enable-auto-tool-choice", false), r.text("tool-call-parser", "")
 	for _, name := range notSimulated {
 		if _, given := v.byName[name]; given {
@@ -195,14 +217,17 @@ func buildOptions(v flagValues, positional []string) (options, error) {
 		return options{}, fmt.Errorf("ValueError: %d replicas of %d cards; the simulated box has at most %d cards", o.dp, o.tp, mostCards)
 	case o.blocks > mostBlocks:
 		return options{}, fmt.Errorf("ValueError: %d blocks; the simulated cache has at most %d", o.blocks, mostBlocks)
-	case v.byName["data-parallel-rank"] != nil || r.on("data-parallel-external-lb", false) || r.on("data-parallel-multi-port-external-lb", false):
+	case external && !rel.has(denseExternal):
 		return options{}, fmt.Errorf("ValueError: Non-MoE models do not support external data parallel mode. For external load balancing, launch independent vLLM instances without --data-parallel-* arguments.") //nolint:staticcheck // vLLM's own words
 	case auto && parser == "":
 		return options{}, fmt.Errorf("TypeError: Error: --enable-auto-tool-choice requires --tool-call-parser")
 	case !slices.Contains([]string{"auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"}, o.kvDtype):
 		return options{}, usagef("argument --kv-cache-dtype: invalid choice: '%s' (choose from auto, bfloat16, fp8, fp8_e4m3, fp8_e5m2)", o.kvDtype)
 	}
-	o.tools = auto
+	o.tools, o.toolParser = auto, parser != ""
+	if external { // this process is one of the ranks, with an engine and a server of its own
+		o.dp, o.apiServers = 1, 1
+	}
 	if len(positional) == 1 {
 		o.model = positional[0]
 		o.given = append(o.given, pyItem("model_tag", []string{o.model}, kindText))

@@ -13,7 +13,7 @@ func TestFlags(t *testing.T) {
 		--max_num_seqs 8 --max-num-batched-tokens=1K --gpu-memory-utilization 0.5 --kv-cache-dtype fp8 --block-size 32
 		--num-gpu-blocks-override 200 -tp 2 --enable-prompt-tokens-details --enable-auto-tool-choice
 		--tool-call-parser hermes --reasoning-parser qwen3 --api-key k --shutdown-timeout 20 -dp 2 --enforce-eager
-		--load-format dummy --no-enable-prefix-caching --max-model-len 4096 --compilation-config.mode 0 --seed -1`))
+		--load-format dummy --no-enable-prefix-caching --max-model-len 4096 --compilation-config.mode 0 --seed -1`), defaultRelease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestFlags(t *testing.T) {
 	if got := strings.Join(o.given, ", "); !strings.Contains(got, "'served_model_name': ['a', 'b']") || !strings.Contains(got, "'enforce_eager': True") || !strings.Contains(got, "'port': 8101") {
 		t.Errorf("the log would say %s", got)
 	}
-	d, err := parseFlags([]string{"m"})
+	d, err := parseFlags([]string{"m"}, defaultRelease)
 	if err != nil || d.port != 8000 || d.maxNumSeqs != 256 || d.maxBatched != 2048 || d.served[0] != "m" || !d.prefixCaching {
 		t.Errorf("the defaults are %+v, %v", d, err)
 	}
@@ -49,7 +49,7 @@ func TestFlagErrors(t *testing.T) {
 		"m --no-port 3":                   "unrecognized arguments: --no-port",
 		"m --gpu-memory-utilization high": "argument --gpu-memory-utilization: invalid float value: 'high'",
 	} {
-		_, err := parseFlags(strings.Fields(line))
+		_, err := parseFlags(strings.Fields(line), defaultRelease)
 		var usage *usageError
 		if !errors.As(err, &usage) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q gave %v, want %s", line, err, want)
@@ -60,13 +60,13 @@ func TestFlagErrors(t *testing.T) {
 		"m -tp 8 -dp 9":                        "at most 64 cards",
 		"m --num-gpu-blocks-override 99999999": "at most 16777216",
 		"m --max-model-len 1e30":               "invalid human_readable_int",
-		"m --data-parallel-rank 0":             "Non-MoE models do not support external data parallel mode",
+		"m -dp 2 --data-parallel-rank 0":       "Non-MoE models do not support external data parallel mode",
 	} {
-		if _, err := parseFlags(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseFlags(strings.Fields(line), defaultRelease); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q gave %v, want %q", line, err, want)
 		}
 	}
-	if _, err := parseFlags([]string{"m", "--enable-auto-tool-choice"}); err == nil || !strings.Contains(err.Error(), "requires --tool-call-parser") {
+	if _, err := parseFlags([]string{"m", "--enable-auto-tool-choice"}, defaultRelease); err == nil || !strings.Contains(err.Error(), "requires --tool-call-parser") {
 		t.Errorf("tool choice without a parser gave %v", err)
 	}
 }
@@ -89,7 +89,7 @@ func TestPlan(t *testing.T) {
 		"m --max-model-len 100k":          {0, "estimated maximum model length is 46"},
 		"m -tp 2":                         {146_700, ""},
 	} {
-		o, err := parseFlags(strings.Fields(line))
+		o, err := parseFlags(strings.Fields(line), defaultRelease)
 		if err != nil {
 			t.Fatal(err)
 		}

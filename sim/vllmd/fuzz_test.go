@@ -12,7 +12,7 @@ import (
 // FuzzBody sends any body to every API. The answer is tokens or a refusal with a body
 // in JSON, and nothing is left in the engine.
 func FuzzBody(f *testing.F) {
-	opt, err := parseFlags([]string{"tiny", "--num-gpu-blocks-override=300", "--max-model-len", "512"})
+	opt, err := parseFlags([]string{"tiny", "--num-gpu-blocks-override=300", "--max-model-len", "512"}, defaultRelease)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func FuzzFlags(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		o, err := parseFlags(strings.Fields(line))
+		o, err := parseFlags(strings.Fields(line), defaultRelease)
 		var usage *usageError
 		if err == nil && (len(o.served) == 0 || o.blockSize < 1 || o.dp < 1 || o.tp < 1) {
 			t.Errorf("%q gave %+v", line, o)

@@ -1,6 +1,11 @@
 package vllmd
 
-import "net/http"
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
 
 // format is how one API writes an answer. All methods return what goes to the client.
 type format interface {
@@ -10,8 +15,8 @@ type format interface {
 	accepted(c *call) []byte
 	// open comes with the first token of a stream.
 	open(c *call) []byte
-	// token carries the text of the tokens up to the n-th, which may be the last.
-	token(c *call, text string, n int, last bool) []byte
+	// token carries what is new of a sequence.
+	token(c *call, q *sequence, d delta) []byte
 	// end comes after the last token.
 	end(c *call) []byte
 	// envelope is the body of an error, and failure an error inside a stream; nil breaks
@@ -34,6 +39,10 @@ func refuseCall(w http.ResponseWriter, f format, err error) {
 func (s *server) generate(w http.ResponseWriter, r *http.Request, c *call, f format, rank int, rankErr error) {
 	if id := r.Header.Get("X-Request-Id"); plainID(id) {
 		c.id = id
+	}
+	if s.opt.trackLoad {
+		s.busy.Add(1)
+		defer s.busy.Add(-1)
 	}
 	if s.faults.has(fault500) {
 		refuseCall(w, f, internal(errEngineDead))
@@ -70,58 +79,133 @@ func plainID(id string) bool {
 	return id != ""
 }
 
+// flight is a call in the engines: a stream for each of its sequences.
+type flight struct {
+	streams []*stream
+	news    chan struct{} // told when one of them has news
+}
+
+// takeOff hands a call's sequences to the engines. The caller closes the flight.
+func (s *server) takeOff(r *http.Request, c *call, rank int) (*flight, error) {
+	f := &flight{news: make(chan struct{}, 1)}
+	for _, q := range c.seqs {
+		core, landed := s.pick(r.Context(), rank)
+		p := pending{prompt: len(q.prompt), output: q.request.Output, maxTokens: c.maxTokens, choices: c.choices, ended: q.answer.ended}
+		st, err := core.submit(q.request, p, f.news)
+		if err != nil {
+			landed()
+			f.close()
+			return nil, err
+		}
+		st.landed = landed
+		f.streams = append(f.streams, st)
+	}
+	return f, nil
+}
+
+func (f *flight) close() {
+	for _, st := range f.streams {
+		st.close()
+	}
+}
+
+// wait returns when there is news, when the client has gone, or after the idle time, of
+// which 0 is none. False means that nothing came in that time.
+func (f *flight) wait(ctx context.Context, idle time.Duration) bool {
+	var quiet <-chan time.Time
+	if idle > 0 {
+		timer := time.NewTimer(idle)
+		defer timer.Stop()
+		quiet = timer.C
+	}
+	select {
+	case <-f.news:
+	case <-ctx.Done():
+	case <-quiet:
+		return false
+	}
+	return true
+}
+
 // generateWhole waits for the last token and writes one body.
 func (s *server) generateWhole(w http.ResponseWriter, r *http.Request, c *call, f format, rank int) {
-	flow, err := s.pick(rank).submit(c.request, c.maxTokens, c.answer.ended)
-	if err != nil {
-		refuseCall(w, f, internal(err))
-		return
-	}
-	defer flow.close()
-	ev, err := flow.next(r.Context(), c.request.Output-1)
-	if r.Context().Err() != nil {
+	flown, err := s.takeOff(r, c, rank)
+	if errors.Is(err, errDrained) {
+		writeJSON(w, http.StatusOK, f.whole(c))
 		return
 	}
 	if err != nil {
 		refuseCall(w, f, internal(err))
 		return
 	}
-	c.cached = ev.Cached
+	defer flown.close()
+	for i, q := range c.seqs {
+		for !q.latest.Done {
+			if q.latest, err = flown.streams[i].state(); q.latest.Done {
+				break
+			}
+			if err != nil {
+				refuseCall(w, f, internal(err))
+				return
+			}
+			if flown.wait(r.Context(), 0); r.Context().Err() != nil {
+				return
+			}
+		}
+	}
 	writeJSON(w, http.StatusOK, f.whole(c))
 }
 
-// generateStream writes each token as it comes. A client that reads slowly gets
-// several tokens in one event, as from vLLM.
+// generateStream writes tokens as they come. A client that reads slowly gets several
+// tokens in one event, as from vLLM.
 func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call, f format, rank int) {
-	flow, err := s.pick(rank).submit(c.request, c.maxTokens, c.answer.ended)
+	flown, err := s.takeOff(r, c, rank)
 	if err != nil {
+		if errors.Is(err, errDrained) {
+			_, _ = w.Write(s.abortedStream(c, f)) // nobody to tell when the client has gone
+			return
+		}
 		fail(w, f, err)
 		return
 	}
-	defer flow.close()
+	defer flown.close()
 	out := http.NewResponseController(w)
+	idle := time.Duration(0)
+	if _, comments := f.(commented); comments {
+		idle = s.opt.keepAlive
+	}
 	buf := make([]byte, 0, 1024)
-	for seen := 0; seen < c.request.Output; {
-		ev, err := flow.next(r.Context(), seen)
-		if r.Context().Err() != nil {
-			return
-		}
-		if err != nil {
-			fail(w, f, err)
-			return
-		}
+	for begun, left := false, len(c.seqs); left > 0; {
 		buf = buf[:0]
-		if seen == 0 {
-			c.cached = ev.Cached
-			buf = append(buf, f.open(c)...)
+		for i, q := range c.seqs {
+			ev, err := flown.streams[i].state()
+			if ev.Output > q.latest.Output {
+				q.latest = ev
+				if !begun {
+					buf, begun = append(buf, f.open(c)...), true
+				}
+				if n := s.faults.cutAfter(); n > 0 && ev.Output >= n {
+					panic(http.ErrAbortHandler) // breaks the connection, as a dying process does
+				}
+				buf = append(buf, f.token(c, q, q.advance())...)
+				if ev.Done {
+					left--
+				}
+			} else if err != nil {
+				fail(w, f, err)
+				return
+			}
 		}
-		if n := s.faults.cutAfter(); n > 0 && ev.Output >= n {
-			panic(http.ErrAbortHandler) // breaks the connection, as a dying process does
-		}
-		buf = append(buf, f.token(c, c.answer.text(seen, ev.Output), ev.Output, ev.Done)...)
-		seen = ev.Output
-		if ev.Done {
+		if left == 0 {
 			buf = append(buf, f.end(c)...)
+		}
+		if len(buf) == 0 {
+			if !flown.wait(r.Context(), idle) {
+				buf = append(buf, ": keep-alive\n\n"...)
+			}
+			if r.Context().Err() != nil {
+				return
+			}
 		}
 		if _, err := w.Write(buf); err != nil {
 			return
@@ -132,6 +216,19 @@ func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call,
 	}
 }
 
+// commented is a format whose idle streams may have comments.
+type commented interface{ comments() }
+
+// abortedStream is a stream whose call came too late for the engine: it ends without a
+// token.
+func (s *server) abortedStream(c *call, f format) []byte {
+	b := f.open(c)
+	for _, q := range c.seqs {
+		b = append(b, f.token(c, q, delta{last: true})...)
+	}
+	return append(b, f.end(c)...)
+}
+
 // fail ends a stream with an error, or where its API has none for this, breaks it off.
 func fail(w http.ResponseWriter, f format, err error) {
 	told := f.failure(internal(err))
@@ -140,24 +237,4 @@ func fail(w http.ResponseWriter, f format, err error) {
 	}
 	// A failed write means that the client has gone; there is nobody to tell.
 	_, _ = w.Write(told)
-}
-
-// pick returns the core of a rank, or for rank -1 the one with the fewest requests.
-// Equal ones take turns.
-func (s *server) pick(rank int) *core {
-	if rank >= 0 {
-		return s.cores[rank]
-	}
-	if len(s.cores) == 1 {
-		return s.cores[0]
-	}
-	first := int(s.turn.Add(1) % uint64(len(s.cores)))
-	best, load := s.cores[first], s.cores[first].busy()
-	for i := 1; i < len(s.cores); i++ {
-		c := s.cores[(first+i)%len(s.cores)]
-		if n := c.busy(); n < load {
-			best, load = c, n
-		}
-	}
-	return best
 }

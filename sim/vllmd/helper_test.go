@@ -22,11 +22,22 @@ func testServer(t *testing.T, flags ...string) (*server, string) {
 
 func testServerAt(t *testing.T, speed float64, flags ...string) (*server, string) {
 	t.Helper()
-	opt, err := parseFlags(append([]string{"org/tiny", "--served-model-name", "tiny", "--num-gpu-blocks-override=2000", "--max-model-len", "8192"}, flags...))
+	return testServerOf(t, "", speed, flags...)
+}
+
+// testServerOf serves as a version of vLLM, or as the usual one.
+func testServerOf(t *testing.T, version string, speed float64, flags ...string) (*server, string) {
+	t.Helper()
+	set, err := readSettings(func(name string) string {
+		if name == "LMWARDEN_SIM_VERSION" {
+			return version
+		}
+		return ""
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := readSettings(func(string) string { return "" })
+	opt, err := parseFlags(append([]string{"org/tiny", "--served-model-name", "tiny", "--num-gpu-blocks-override=2000", "--max-model-len", "8192"}, flags...), set.release)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +46,9 @@ func testServerAt(t *testing.T, speed float64, flags ...string) (*server, string
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := httptest.NewServer(s.handler)
+	web := httptest.NewUnstartedServer(s.handler)
+	web.Config.ConnContext = s.accepted
+	web.Start()
 	t.Cleanup(func() {
 		web.CloseClientConnections()
 		web.Close()

@@ -5,10 +5,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 )
-
-// version is the vLLM whose surface this is.
-const version = "0.32.0"
 
 // Exit codes, as a Python program gives them.
 const (
@@ -31,13 +29,19 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	switch args[0] {
 	case "serve":
 		return serve(args[1:], os.Args[1:max(1, len(os.Args)-len(args))], stdout, stderr)
-	case roleEngine, roleWorker, roleCoordinator, roleOrphan:
+	case roleEngine, roleWorker, roleCoordinator, roleFront, roleOrphan:
 		return runChild(args[0], args[1:], stdout)
-	case "-v", "--version":
-		fmt.Fprintln(stdout, version)
-		return exitOK
-	case "-h", "--help":
-		fmt.Fprintln(stdout, "usage: vllm [-h] [-v] {serve} ...\n\nA simulated vLLM "+version+": vllm serve MODEL [options]")
+	case "-v", "--version", "-h", "--help":
+		set, err := readSettings(os.Getenv)
+		if err != nil {
+			fmt.Fprintf(stderr, "vllm: error: %v\n", err)
+			return exitUsage
+		}
+		if strings.HasSuffix(args[0], "h") || strings.HasSuffix(args[0], "help") {
+			fmt.Fprintln(stdout, "usage: vllm [-h] [-v] {serve} ...\n\nA simulated vLLM "+set.version+": vllm serve MODEL [options]")
+			return exitOK
+		}
+		fmt.Fprintln(stdout, set.version)
 		return exitOK
 	default:
 		fmt.Fprintf(stderr, "usage: vllm [-h] [-v] {serve} ...\nvllm: error: argument subparser: invalid choice: '%s' (choose from serve)\n", args[0])

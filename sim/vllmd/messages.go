@@ -25,7 +25,13 @@ func (s *server) messages(w http.ResponseWriter, r *http.Request) {
 		refuseCall(w, f, err)
 		return
 	}
-	c, err := s.newCall(b, messagesPrompt(b), b.MaxTokens, 0, "max_tokens")
+	if !s.release.has(messagesSalt) {
+		b.CacheSalt = ""
+	}
+	c, err := s.newCall(b, wish{
+		prompts: [][]uint32{messagesPrompt(b)}, limit: b.MaxTokens, field: "max_tokens",
+		stops: b.StopSequences, logprobs: -1,
+	})
 	if err != nil {
 		refuseCall(w, f, err)
 		return
@@ -48,52 +54,75 @@ func (s *server) countTokens(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, fmt.Appendf(nil, `{"input_tokens":%d,"context_management":{"original_input_tokens":%d}}`, n, n))
 }
 
-// anthropicUsage is the usage after n tokens. Without the details flag the input is
-// the whole prompt and the cache is not mentioned.
-func (c *call) anthropicUsage(n int) string {
-	if !c.details {
-		return fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d}`, c.request.Prompt, n)
+// messageEnd is how the messages API names the end: a reason, and the text of the
+// client's that was it, or null.
+func messageEnd(q *sequence) (reason, sequence string) {
+	text, stopped := q.answer.stop.(string)
+	switch {
+	case q.answer.tool != nil:
+		return "tool_use", "null"
+	case stopped:
+		return "stop_sequence", string(mustJSON(text))
+	case q.finish() == "length":
+		return "max_tokens", "null"
+	default:
+		return "end_turn", "null"
 	}
-	created := c.createdCache()
-	return fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":%d}`,
-		c.request.Prompt-c.cached-created, n, created, c.cached)
-}
-
-// stopReason is how the messages API names the end.
-func (c *call) stopReason() string {
-	if c.answer.ended {
-		return "end_turn"
-	}
-	return "max_tokens"
 }
 
 func (messagesFormat) whole(c *call) []byte {
-	return fmt.Appendf(nil, `{"id":"chatcmpl-%s","type":"message","role":"assistant","content":[{"type":"text","text":%s}],"model":%s,"stop_reason":"%s","usage":%s}`,
-		c.id, quote(nil, c.text()), c.modelJSON, c.stopReason(), c.anthropicUsage(c.request.Output))
+	q := c.seqs[0]
+	content := fmt.Sprintf(`{"type":"text","text":%s}`, quote(nil, q.text()))
+	if t := q.answer.tool; t != nil {
+		content = fmt.Sprintf(`{"type":"tool_use","id":"%s","name":%s,"input":%s}`, c.toolID(q), mustJSON(t.name), t.arguments)
+	}
+	reason, sequence := messageEnd(q)
+	if sequence = `,"stop_sequence":` + sequence; sequence == `,"stop_sequence":null` {
+		sequence = ""
+	}
+	return fmt.Appendf(nil, `{"id":"chatcmpl-%s","type":"message","role":"assistant","content":[%s],"model":%s,"stop_reason":"%s"%s,"usage":%s}`,
+		c.id, content, c.modelJSON, reason, sequence, c.anthropicUsage())
 }
 
 func (messagesFormat) accepted(*call) []byte { return nil }
 
-func (messagesFormat) open(c *call) []byte {
-	return fmt.Appendf(nil, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"chatcmpl-%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":%s,\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}\n\n"+
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"\"},\"index\":0}\n\n",
-		c.id, c.modelJSON, c.request.Prompt)
+// messageBlock begins the content block of a stream.
+func messageBlock(block string) string {
+	return "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"content_block\":" + block + ",\"index\":0}\n\n"
 }
 
-func (messagesFormat) token(_ *call, text string, _ int, _ bool) []byte {
-	if text == "" {
-		return nil // the token that ends the message
+func (messagesFormat) open(c *call) []byte {
+	b := fmt.Appendf(nil, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"chatcmpl-%s\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":%s,\"stop_reason\":null,\"stop_sequence\":null,\"usage\":{\"input_tokens\":%d,\"output_tokens\":0}}}\n\n",
+		c.id, c.modelJSON, c.promptTokens())
+	if c.seqs[0].answer.tool == nil {
+		b = append(b, messageBlock(`{"type":"text","text":""}`)...)
 	}
-	b := append(make([]byte, 0, 192), "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":"...)
-	b = quote(b, text)
+	return b
+}
+
+func (messagesFormat) token(c *call, q *sequence, d delta) []byte {
+	var b []byte
+	if d.called {
+		b = append(b, messageBlock(fmt.Sprintf(`{"type":"tool_use","id":"%s","name":%s,"input":{}}`, c.toolID(q), mustJSON(q.answer.tool.name)))...)
+	}
+	kind, key, said := "text_delta", "text", d.text
+	if q.answer.tool != nil {
+		kind, key, said = "input_json_delta", "partial_json", d.arguments
+	}
+	if said == "" {
+		return b // the token that ends the message, or one that nobody sees
+	}
+	b = append(b, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\""+kind+"\",\""+key+"\":"...)
+	b = quote(b, said)
 	return append(b, "},\"index\":0}\n\n"...)
 }
 
 func (messagesFormat) end(c *call) []byte {
+	reason, sequence := messageEnd(c.seqs[0])
 	return fmt.Appendf(nil, "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n"+
-		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"%s\",\"stop_sequence\":null},\"usage\":%s}\n\n"+
+		"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"%s\",\"stop_sequence\":%s},\"usage\":%s}\n\n"+
 		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-		c.stopReason(), c.anthropicUsage(c.request.Output))
+		reason, sequence, c.anthropicUsage())
 }
 
 func (messagesFormat) envelope(e *apiError) []byte { return e.anthropic() }

@@ -100,8 +100,9 @@ func (x *exposition) histogram(name, help string, samples []sample, hs []*histog
 
 // metrics answers /metrics.
 func (s *server) metrics(w http.ResponseWriter, _ *http.Request) {
-	x := &exposition{created: len(s.cores) == 1}
-	if len(s.cores) == 1 {
+	// Several API servers share a page, which is then without figures of a process.
+	x := &exposition{created: s.opt.apiServers == 1}
+	if s.opt.apiServers == 1 {
 		s.processMetrics(x)
 	}
 	// All figures of one engine come from one moment.
@@ -145,7 +146,7 @@ func (s *server) each(f func(c *core, st engine.Stats) float64, more ...string) 
 // an engine that has computed nothing has none.
 func (s *server) served(f func(c *core, st engine.Stats) float64, more ...string) []sample {
 	all := s.each(f, more...)
-	if len(s.cores) == 1 {
+	if s.opt.apiServers == 1 {
 		return all
 	}
 	out := all[:0]
@@ -172,8 +173,10 @@ func (s *server) gauges(x *exposition) {
 		s.served(func(_ *core, st engine.Stats) float64 { return float64(st.Running) })...)
 	waiting := func(_ *core, st engine.Stats) float64 { return float64(st.Waiting) }
 	x.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", s.served(waiting)...)
-	x.gauge("vllm:num_requests_waiting_by_reason", "Number of waiting requests by reason.",
-		append(s.served(waiting, "reason", "capacity"), s.served(zero, "reason", "deferred")...)...)
+	if s.release.has(waitingReasons) {
+		x.gauge("vllm:num_requests_waiting_by_reason", "Number of waiting requests by reason.",
+			append(s.served(waiting, "reason", "capacity"), s.served(zero, "reason", "deferred")...)...)
+	}
 	awake := func(*core, engine.Stats) float64 { return 1 }
 	x.gauge("vllm:engine_sleep_state", "Engine sleep state.", append(append(
 		s.served(awake, "sleep_state", "awake"),
@@ -205,11 +208,16 @@ func (s *server) counters(x *exposition) {
 		count(cached, "source", "local_cache_hit")...),
 		count(none, "source", "external_kv_transfer")...)...)
 	x.counter("vllm:prompt_tokens_cached", "Number of cached prompt tokens.", count(cached)...)
+	if s.release.has(recomputedTokens) {
+		x.counter("vllm:prompt_tokens_recomputed", "Number of cached prompt tokens that were computed again.", count(none)...)
+	}
 	bySource := count(cached, "source", "device")
 	for _, source := range []string{"host", "p2p", "disk", "external_unspecified"} {
 		bySource = append(bySource, count(none, "source", source)...)
 	}
-	x.counter("vllm:prompt_tokens_cached_by_source", "Number of cached prompt tokens by source.", bySource...)
+	if s.release.has(cachedBySource) {
+		x.counter("vllm:prompt_tokens_cached_by_source", "Number of cached prompt tokens by source.", bySource...)
+	}
 	x.counter("vllm:generation_tokens", "Number of generation tokens processed.",
 		count(func(st engine.Stats) int { return st.Generated })...)
 	reasons := s.each(func(c *core, _ engine.Stats) float64 { return float64(c.figures.stop) }, "finished_reason", "stop")
@@ -222,7 +230,9 @@ func (s *server) counters(x *exposition) {
 	for _, r := range []string{"max_num_queued_reqs", "max_num_queued_tokens"} {
 		rejected = append(rejected, sample{[]string{"model_name", s.opt.served[0], "reason", r}, 0, s.started})
 	}
-	x.counter("vllm:admission_rejections", "Count of requests rejected at admission.", rejected...)
+	if s.release.has(admissionRejected) {
+		x.counter("vllm:admission_rejections", "Count of requests rejected at admission.", rejected...)
+	}
 }
 
 func (s *server) histograms(x *exposition) {
@@ -248,68 +258,15 @@ func (s *server) histograms(x *exposition) {
 		{"request_num_preemptions", "Histogram of preemptions per request.", func(f *figures) *histogram { return f.redone }},
 		{"request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill.", func(f *figures) *histogram { return f.computed }},
 	} {
+		if h.name == "request_num_preemptions" && !s.release.has(preemptionsCount) {
+			continue
+		}
 		hs := make([]*histogram, 0, len(s.cores))
 		for _, c := range s.cores {
 			hs = append(hs, h.of(&c.figures))
 		}
 		x.histogram("vllm:"+h.name, h.help, labels, hs)
 	}
-}
-
-// cacheConfig writes the figures of the cache as labels. num_gpu_blocks is the sum over
-// all engines; the size in tokens is that of one.
-func (s *server) cacheConfig(x *exposition) {
-	override, user := "None", "False"
-	if s.opt.blocks > 0 {
-		override = strconv.Itoa(s.opt.blocks)
-	}
-	if s.opt.blockSize != 16 {
-		user = "True"
-	}
-	size := s.cfg.NumBlocks * s.cfg.BlockSize
-	var samples []sample
-	for _, c := range s.cores {
-		samples = append(samples, sample{labels: []string{
-			"engine", strconv.Itoa(c.rank),
-			"_block_size_resolved", "True",
-			"block_size", strconv.Itoa(s.cfg.BlockSize),
-			"cache_dtype", s.opt.kvDtype,
-			"cache_hit_alignment_tokens", "None",
-			"effective_attention_block_size", strconv.Itoa(s.cfg.BlockSize),
-			"enable_mamba_shared_prefix_checkpoint", "False",
-			"enable_prefix_caching", map[bool]string{true: "True", false: "False"}[s.opt.prefixCaching],
-			"gpu_memory_utilization", pyNumber(s.opt.utilization),
-			"hash_block_size", "None",
-			"is_attention_free", "False",
-			"kv_cache_dtype_skip_layers", "[]",
-			"kv_cache_layout", "None",
-			"kv_cache_max_concurrency", pyNumber(float64(size) / float64(s.maxModelLen)),
-			"kv_cache_memory_bytes", "None",
-			"kv_cache_size_tokens", strconv.Itoa(size),
-			"kv_offloading_backend", "native",
-			"kv_offloading_size", "None",
-			"kv_sharing_fast_prefill", "False",
-			"mamba_block_size", "None",
-			"mamba_cache_dtype", "auto",
-			"mamba_cache_mode", "none",
-			"mamba_page_size_padded", "None",
-			"mamba_ssm_cache_dtype", "auto",
-			"num_cpu_blocks", "None",
-			"num_gpu_blocks", strconv.Itoa(s.cfg.NumBlocks * len(s.cores)),
-			"num_gpu_blocks_override", override,
-			"prefix_cache_retention_interval", "0",
-			"prefix_caching_hash_algo", "sha256",
-			"prefix_match_unit", "None",
-			"replayssm_buffer_len", "16",
-			"skip_page_size_padded", "None",
-			"sliding_window", "None",
-			"swa_bounded_replay", "True",
-			"use_kda_recoverssm", "False",
-			"use_replayssm", "False",
-			"user_specified_block_size", user,
-		}, value: 1})
-	}
-	x.gauge("vllm:cache_config_info", "Information of the LLMEngine CacheConfig", samples...)
 }
 
 // httpFigures counts requests as the framework's instrumentation does.

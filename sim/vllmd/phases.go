@@ -21,7 +21,10 @@ func (d *daemon) logArguments() {
 	for _, name := range d.opt.duplicates {
 		d.log.plain("Found duplicate keys --" + name)
 	}
-	d.log.info("api_utils.py:347", "vLLM version %s (simulated), model %s", version, d.opt.model)
+	if n := d.opt.apiServers; n > 1 {
+		d.log.info("serve.py:127", "Defaulting api_server_count to data_parallel_size (%d).", n)
+	}
+	d.log.info("api_utils.py:347", "vLLM version %s (simulated), model %s", d.set.version, d.opt.model)
 	d.log.info("api_utils.py:286", "non-default args: {%s}", strings.Join(d.opt.given, ", "))
 	d.log.info("model.py:733", "Resolved architecture: %s", d.set.preset.Model.Architecture)
 }
@@ -52,7 +55,7 @@ func (d *daemon) phases() []phase {
 		{0.10, func() {
 			d.log.info("model.py:2152", "Using max model len %d", cfg.MaxModelLen)
 			d.log.info("scheduler.py:252", "Chunked prefill is enabled with max_num_batched_tokens=%d.", cfg.MaxBatchedTokens)
-			all("core.py:133", "Initializing a V1 LLM engine (v%s) with config: model='%s', max_seq_len=%d, load_format=%s, tensor_parallel_size=%d", version, o.model, cfg.MaxModelLen, o.loadFormat, o.tp)
+			all("core.py:133", "Initializing a V1 LLM engine (v%s) with config: model='%s', max_seq_len=%d, load_format=%s, tensor_parallel_size=%d", d.set.version, o.model, cfg.MaxModelLen, o.loadFormat, o.tp)
 		}},
 		{0.10, func() {
 			all("parallel_state.py:1906", "world_size=%d rank=0 local_rank=0 distributed_init_method=tcp://127.0.0.1:0 backend=nccl", o.tp)
@@ -65,8 +68,13 @@ func (d *daemon) phases() []phase {
 			all("gpu_model_runner.py:4130", "Model loading took %.4f GiB memory and %.6f seconds", gib(m.Weights/float64(o.tp)), spent(0.45))
 		}},
 		{0.15, func() {
-			if !o.eager {
+			if o.eager {
+				return
+			}
+			if d.set.release.has(compileTook) {
 				all("monitor.py:40", "torch.compile took %.2f s in total", spent(0.15))
+			} else {
+				all("monitor.py:34", "torch.compile takes %.2f s in total", spent(0.15))
 			}
 		}},
 		{0.10, func() {
@@ -74,7 +82,7 @@ func (d *daemon) phases() []phase {
 			if o.blocks > 0 {
 				all("kv_cache_utils.py:2619", "Overriding num_gpu_blocks=%d with num_gpu_blocks_override=%d", max(0, d.set.preset.Capacity(o.utilization, o.tp, 1)/o.blockSize), o.blocks)
 			}
-			all("kv_cache_utils.py:2327", "GPU KV cache size: %s tokens, Maximum concurrency for %s tokens per request: %.2fx", grouped(size), grouped(cfg.MaxModelLen), float64(size)/float64(cfg.MaxModelLen))
+			d.logCacheSize(all, size)
 		}},
 		{0.15, func() {
 			if !o.eager {
@@ -86,16 +94,52 @@ func (d *daemon) phases() []phase {
 	}
 }
 
+// logCacheSize says how many tokens fit: in one line or, in earlier releases, in two.
+func (d *daemon) logCacheSize(all func(where, format string, args ...any), size int) {
+	const where = "kv_cache_utils.py:2327"
+	longest := d.srv.cfg.MaxModelLen
+	tokens := fmt.Sprintf("GPU KV cache size: %s tokens", grouped(size))
+	times := fmt.Sprintf("Maximum concurrency for %s tokens per request: %.2fx", grouped(longest), float64(size)/float64(longest))
+	if d.set.release.has(oneSizeLine) {
+		all(where, "%s, %s", tokens, times)
+		return
+	}
+	all(where, "%s", tokens)
+	all(where, "%s", times)
+}
+
 // logReady writes the lines with which serving begins.
 func (d *daemon) logReady() {
-	d.log.info("entry.py:140", "Starting vLLM server on http://%s", d.listener.Addr())
-	d.log.info("launcher.py:186", "Available routes are:")
-	for _, r := range d.srv.routes() {
-		d.log.info("launcher.py:195", "Route: %s, Methods: %s", r.path, strings.Join(r.methods, ", "))
+	for _, f := range d.frontLogs() {
+		f.log.info("entry.py:140", "Starting vLLM server on http://%s", d.listener.Addr())
+		f.log.info("launcher.py:186", "Available routes are:")
+		for _, r := range d.srv.routes() {
+			f.log.info("launcher.py:195", "Route: %s, Methods: %s", r.path, strings.Join(r.methods, ", "))
+		}
+		d.log.plain(fmt.Sprintf("INFO:     Started server process [%d]", f.pid))
+		d.log.plain("INFO:     Waiting for application startup.")
+		d.log.plain("INFO:     Application startup complete.")
 	}
-	d.log.plain(fmt.Sprintf("INFO:     Started server process [%d]", os.Getpid()))
-	d.log.plain("INFO:     Waiting for application startup.")
-	d.log.plain("INFO:     Application startup complete.")
+}
+
+// frontLog is the log of one API server.
+type frontLog struct {
+	log *logger
+	pid int
+}
+
+// frontLogs returns the API servers' logs: of the processes that stand for them, or of
+// this one when it is the only one.
+func (d *daemon) frontLogs() []frontLog {
+	if d.opt.apiServers == 1 {
+		return []frontLog{{d.log, os.Getpid()}}
+	}
+	var logs []frontLog
+	for _, c := range d.fronts {
+		pid := c.cmd.Process.Pid
+		logs = append(logs, frontLog{newLogger(d.stdout, c.title, pid), pid})
+	}
+	return logs
 }
 
 // logStopped writes the last lines.
@@ -113,32 +157,32 @@ type statsLog struct {
 	wg   sync.WaitGroup
 }
 
-// newStatsLog starts the log of a server with one engine; with several vLLM has none.
+// newStatsLog starts the log of a deployment with one API server; with several vLLM has none.
 func newStatsLog(s *server) *statsLog {
 	l := &statsLog{done: make(chan struct{})}
-	if len(s.cores) > 1 || !s.opt.statsLog {
+	if s.opt.apiServers > 1 || !s.opt.statsLog {
 		return l
 	}
 	l.wg.Go(func() {
 		tick := time.NewTicker(statsInterval)
 		defer tick.Stop()
-		var last engine.Stats
-		idle := true
+		last, busy := make([]engine.Stats, len(s.cores)), make([]bool, len(s.cores))
 		for {
 			select {
 			case <-tick.C:
 			case <-l.done:
 				return
 			}
-			c := s.cores[0]
-			c.mu.Lock()
-			st := c.stats()
-			c.mu.Unlock()
-			nowIdle := st.Running+st.Waiting == 0 && st.Steps == last.Steps
-			if !nowIdle || !idle {
-				s.logStats(last, st)
+			for i, c := range s.cores {
+				c.mu.Lock()
+				st := c.stats()
+				c.mu.Unlock()
+				now := st.Running+st.Waiting > 0 || st.Steps != last[i].Steps
+				if now || busy[i] {
+					s.logStats(c.rank, last[i], st)
+				}
+				last[i], busy[i] = st, now
 			}
-			last, idle = st, nowIdle
 		}
 	})
 	return l
@@ -150,13 +194,13 @@ func (l *statsLog) stop() {
 }
 
 // logStats writes one line about the time between two states.
-func (s *server) logStats(a, b engine.Stats) {
+func (s *server) logStats(rank int, a, b engine.Stats) {
 	per := statsInterval.Seconds()
 	prompt := float64((b.PromptTokens-b.CachedTokens)-(a.PromptTokens-a.CachedTokens)) / per
 	hit := 0.0
 	if b.PrefixQueries > 0 {
 		hit = 100 * float64(b.PrefixHits) / float64(b.PrefixQueries)
 	}
-	s.log.info("loggers.py:335", "Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%",
-		prompt, float64(b.Generated-a.Generated)/per, b.Running, b.Waiting, 100*float64(b.UsedBlocks)/float64(b.Blocks), hit)
+	s.log.info("loggers.py:335", "Engine %03d: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%",
+		rank, prompt, float64(b.Generated-a.Generated)/per, b.Running, b.Waiting, 100*float64(b.UsedBlocks)/float64(b.Blocks), hit)
 }

@@ -1,6 +1,9 @@
 package vllmd
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+)
 
 // samplingParams are those of a rendered request. The simulation does not sample: what
 // it does not keep of a request has vLLM's defaults.
@@ -64,8 +67,35 @@ func (s *server) renderChat(w http.ResponseWriter, r *http.Request) {
 	if id := r.Header.Get("X-Request-Id"); plainID(id) {
 		c.id = id
 	}
+	writeJSON(w, http.StatusOK, mustJSON(rendered(b, c, "chatcmpl-"+c.id, c.seqs[0])))
+}
+
+// renderCompletion does the same for the completions API, for each of its prompts.
+func (s *server) renderCompletion(w http.ResponseWriter, r *http.Request) {
+	b, err := readBody(r, "prompt")
+	var c *call
+	if err == nil {
+		c, err = s.readCompletion(b)
+	}
+	if err != nil {
+		refuseCall(w, completionsFormat{}, err)
+		return
+	}
+	var all []renderedRequest
+	for i := 0; i < len(c.seqs); i += c.choices {
+		id := "cmpl-" + c.id
+		if len(c.seqs) > c.choices {
+			id += fmt.Sprintf("-%d", i/c.choices)
+		}
+		all = append(all, rendered(b, c, id, c.seqs[i]))
+	}
+	writeJSON(w, http.StatusOK, mustJSON(all))
+}
+
+// rendered describes a sequence of a call.
+func rendered(b body, c *call, id string, q *sequence) renderedRequest {
 	out := renderedRequest{
-		RequestID: "chatcmpl-" + c.id, TokenIDs: c.prompt, OutputMode: "tokens", Stream: c.stream,
+		RequestID: id, TokenIDs: q.prompt, OutputMode: "tokens", Stream: c.stream,
 		Model: textOrNull(b.Model), CacheSalt: textOrNull(b.CacheSalt),
 		Sampling: samplingParams{
 			RepetitionPenalty: 1, Temperature: 1, TopP: 1, Stop: []int{}, StopTokenIDs: []int{}, BadWords: []int{},
@@ -78,7 +108,7 @@ func (s *server) renderChat(w http.ResponseWriter, r *http.Request) {
 			out.StreamOptions = &streamOptions{o.IncludeUsage, o.ContinuousUsage}
 		}
 	}
-	writeJSON(w, http.StatusOK, mustJSON(out))
+	return out
 }
 
 // textOrNull returns what encodes as the text, or as null when there is none.

@@ -10,7 +10,7 @@ import (
 // TestRender checks that a rendered chat is what the tokenizer says of it, in vLLM's
 // shape, and that nothing is generated for it.
 func TestRender(t *testing.T) {
-	s, url := testServer(t)
+	s, url := testServer(t, "--enable-scale-out")
 	const chat = `"messages":[{"role":"system","content":"be short"},{"role":"user","content":"hello there"}]`
 	var rendered, tokens struct {
 		TokenIDs []uint32 `json:"token_ids"`
@@ -45,7 +45,7 @@ func TestRender(t *testing.T) {
 }
 
 func TestRenderRefuses(t *testing.T) {
-	_, url := testServer(t)
+	_, url := testServer(t, "--enable-scale-out")
 	for name, c := range map[string]struct {
 		body   string
 		status int

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // responsesFormat writes the responses API. One is made for each call: it numbers its
@@ -20,7 +22,22 @@ func (s *server) responses(w http.ResponseWriter, r *http.Request) {
 		refuseCall(w, f, err)
 		return
 	}
-	c, err := s.newCall(b, render(responseMessages(b.Instructions, b.Input), toolText(b.Tools)), b.MaxOutputTokens, 0, "max_output_tokens")
+	choice := string(b.ToolChoice)
+	if !hasTools(b.Tools) && len(choice) > 0 && choice != "null" && choice != `"none"` && choice != `"auto"` {
+		refuseCall(w, f, badRequest("tool_choice", "Tool choice '%s' must be specified with 'tools' parameter. (parameter=tool_choice)", strings.Trim(choice, `"`)))
+		return
+	}
+	if !hasTools(b.Tools) {
+		b.ToolChoice = nil // "auto" without tools is what this API's clients send
+	}
+	if chosen := readChoice(b.ToolChoice, readTools(b.Tools)); chosen.kind == choiceNamed && !slices.ContainsFunc(readTools(b.Tools), func(t tool) bool { return t.name == chosen.name }) {
+		refuseCall(w, f, badRequest("tool_choice", "Tool choice 'function' not found in 'tools' parameter. (parameter=tool_choice)"))
+		return
+	}
+	c, err := s.newCall(b, wish{
+		prompts: [][]uint32{render(responseMessages(b.Instructions, b.Input), toolText(b.Tools))},
+		limit:   b.MaxOutputTokens, field: "max_output_tokens", logprobs: -1, textOnly: !s.opt.toolParser,
+	})
 	if err != nil {
 		refuseCall(w, f, err)
 		return
@@ -47,30 +64,6 @@ type outputItem struct {
 	Phase   nullable     `json:"phase"`
 }
 
-// inputDetails, outputDetails and responseUsage are the usage of this API. The cached
-// tokens need no flag here.
-type inputDetails struct {
-	Cached        int   `json:"cached_tokens"`
-	Written       int   `json:"cache_write_tokens"`
-	InputPerTurn  []int `json:"input_tokens_per_turn"`
-	CachedPerTurn []int `json:"cached_tokens_per_turn"`
-}
-
-type outputDetails struct {
-	Reasoning         int   `json:"reasoning_tokens"`
-	ToolOutput        int   `json:"tool_output_tokens"`
-	OutputPerTurn     []int `json:"output_tokens_per_turn"`
-	ToolOutputPerTurn []int `json:"tool_output_tokens_per_turn"`
-}
-
-type responseUsage struct {
-	Input         int           `json:"input_tokens"`
-	InputDetails  inputDetails  `json:"input_tokens_details"`
-	Output        int           `json:"output_tokens"`
-	OutputDetails outputDetails `json:"output_tokens_details"`
-	Total         int           `json:"total_tokens"`
-}
-
 // response is the resource itself.
 type response struct {
 	ID                string            `json:"id"`
@@ -80,11 +73,11 @@ type response struct {
 	Metadata          nullable          `json:"metadata"`
 	Model             string            `json:"model"`
 	Object            string            `json:"object"`
-	Output            []outputItem      `json:"output"`
+	Output            []any             `json:"output"`
 	ParallelToolCalls bool              `json:"parallel_tool_calls"`
 	Temperature       json.RawMessage   `json:"temperature"`
-	ToolChoice        string            `json:"tool_choice"`
-	Tools             []nullable        `json:"tools"`
+	ToolChoice        any               `json:"tool_choice"`
+	Tools             []responseTool    `json:"tools"`
 	TopP              json.RawMessage   `json:"top_p"`
 	Background        bool              `json:"background"`
 	MaxOutputTokens   int               `json:"max_output_tokens"`
@@ -99,6 +92,7 @@ type response struct {
 	Truncation        string            `json:"truncation"`
 	Usage             *responseUsage    `json:"usage"`
 	User              nullable          `json:"user"`
+	Metrics           optional          `json:"metrics,omitempty"`
 	PresencePenalty   json.RawMessage   `json:"presence_penalty"`
 	FrequencyPenalty  json.RawMessage   `json:"frequency_penalty"`
 	KVTransfer        nullable          `json:"kv_transfer_params"`
@@ -110,13 +104,32 @@ type response struct {
 // pyFloat encodes a whole number as Python writes a float.
 func pyFloat(s string) json.RawMessage { return json.RawMessage(s) }
 
+// responseTool is a tool as the resource repeats it.
+type responseTool struct {
+	Name           string          `json:"name"`
+	Parameters     json.RawMessage `json:"parameters"`
+	Strict         nullable        `json:"strict"`
+	Type           string          `json:"type"`
+	AllowedCallers nullable        `json:"allowed_callers"`
+	Async          nullable        `json:"async"`
+	DeferLoading   nullable        `json:"defer_loading"`
+	Description    nullable        `json:"description"`
+	OutputSchema   nullable        `json:"output_schema"`
+}
+
 // resource builds the response object, before the first token or after the last.
 func (c *call) resource(done bool) response {
 	r := response{
-		ID: "resp_" + c.id, CreatedAt: c.created, Model: c.model, Object: "response", Output: []outputItem{},
-		ParallelToolCalls: true, Temperature: pyFloat("1.0"), ToolChoice: "none", Tools: []nullable{},
+		ID: "resp_" + c.id, CreatedAt: c.created, Model: c.model, Object: "response", Output: []any{},
+		ParallelToolCalls: c.parallel, Temperature: pyFloat("1.0"), ToolChoice: c.choice.kind, Tools: []responseTool{},
 		TopP: pyFloat("1.0"), MaxOutputTokens: c.maxTokens, ServiceTier: "auto", Status: "in_progress",
 		Truncation: "disabled", PresencePenalty: pyFloat("0.0"), FrequencyPenalty: pyFloat("0.0"),
+	}
+	for _, t := range c.tools {
+		r.Tools = append(r.Tools, responseTool{Name: t.name, Parameters: t.schema, Type: "function"})
+	}
+	if c.choice.kind == choiceNamed {
+		r.ToolChoice = map[string]string{"name": c.choice.name, "type": "function"}
 	}
 	if c.instructions != "" {
 		r.Instructions = c.instructions
@@ -125,23 +138,42 @@ func (c *call) resource(done bool) response {
 		return r
 	}
 	r.Status = "completed"
-	if !c.answer.ended {
+	if c.seqs[0].finish() == "length" {
 		r.Status = "incomplete"
 		r.IncompleteDetails = map[string]string{"reason": "max_output_tokens"}
 	}
-	r.Output = append(r.Output, c.item(true))
-	p, o := c.request.Prompt, c.request.Output
-	none := []int{}
-	r.Usage = &responseUsage{
-		Input:  p,
-		Output: o,
-		Total:  p + o,
-		InputDetails: inputDetails{
-			Cached: c.cached, Written: c.createdCache(), InputPerTurn: none, CachedPerTurn: none,
-		},
-		OutputDetails: outputDetails{OutputPerTurn: none, ToolOutputPerTurn: none},
+	r.Output = append(r.Output, c.output(true))
+	r.Usage = c.responseUsage()
+	if c.perRequest {
+		r.Metrics = c.requestMetrics()
 	}
 	return r
+}
+
+// functionItem is a call of a tool.
+type functionItem struct {
+	Arguments string   `json:"arguments"`
+	CallID    string   `json:"call_id"`
+	Name      string   `json:"name"`
+	Type      string   `json:"type"`
+	ID        string   `json:"id"`
+	Async     nullable `json:"async"`
+	Caller    nullable `json:"caller"`
+	Namespace nullable `json:"namespace"`
+	Status    string   `json:"status"`
+}
+
+// output is what the answer consists of, empty or whole: a message or a call of a tool.
+func (c *call) output(done bool) any {
+	t := c.seqs[0].answer.tool
+	if t == nil {
+		return c.item(done)
+	}
+	f := functionItem{CallID: c.toolID(c.seqs[0]), Name: t.name, Type: "function_call", ID: "fc_" + c.id, Status: "in_progress"}
+	if done {
+		f.Arguments, f.Status = t.arguments, "completed"
+	}
+	return f
 }
 
 // item is the message, empty or whole.
@@ -149,7 +181,7 @@ func (c *call) item(done bool) outputItem {
 	it := outputItem{ID: "msg_" + c.id, Content: []outputPart{}, Role: "assistant", Status: "in_progress", Type: "message"}
 	if done {
 		it.Status = "completed"
-		it.Content = append(it.Content, c.part(c.text(), "null"))
+		it.Content = append(it.Content, c.part(c.seqs[0].text(), "null"))
 	}
 	return it
 }
@@ -175,23 +207,40 @@ func (f *responsesFormat) accepted(c *call) []byte {
 }
 
 func (f *responsesFormat) open(c *call) []byte {
-	b := f.event("response.output_item.added", `{"item":`+string(mustJSON(c.item(false)))+`,"output_index":0`)
+	b := f.event("response.output_item.added", `{"item":`+string(mustJSON(c.output(false)))+`,"output_index":0`)
+	if c.seqs[0].answer.tool != nil {
+		return b
+	}
 	return append(b, f.event("response.content_part.added", fmt.Sprintf(`{"content_index":0,"item_id":"msg_%s","output_index":0,"part":%s`, c.id, mustJSON(c.part("", "[]"))))...)
 }
 
-func (f *responsesFormat) token(c *call, text string, _ int, _ bool) []byte {
-	if text == "" {
+func (f *responsesFormat) token(c *call, q *sequence, d delta) []byte {
+	if q.answer.tool != nil {
+		if d.arguments == "" {
+			return nil
+		}
+		return f.event("response.function_call_arguments.delta", fmt.Sprintf(`{"delta":%s,"item_id":"fc_%s","output_index":0`, mustJSON(d.arguments), c.id))
+	}
+	if d.text == "" {
 		return nil
 	}
-	return f.event("response.output_text.delta", fmt.Sprintf(`{"content_index":0,"delta":%s,"item_id":"msg_%s","logprobs":[],"output_index":0`, quote(nil, text), c.id))
+	return f.event("response.output_text.delta", fmt.Sprintf(`{"content_index":0,"delta":%s,"item_id":"msg_%s","logprobs":[],"output_index":0`, quote(nil, d.text), c.id))
 }
 
 func (f *responsesFormat) end(c *call) []byte {
-	// The text comes after the sequence number here, unlike in the other events.
-	b := fmt.Appendf(nil, "event: response.output_text.done\ndata: {\"content_index\":0,\"item_id\":\"msg_%s\",\"logprobs\":[],\"output_index\":0,\"sequence_number\":%d,\"text\":%s,\"type\":\"response.output_text.done\"}\n\n", c.id, f.seq, quote(nil, c.text()))
-	f.seq++
-	b = append(b, f.event("response.content_part.done", fmt.Sprintf(`{"content_index":0,"item_id":"msg_%s","output_index":0,"part":%s`, c.id, mustJSON(c.part(c.text(), "null"))))...)
-	b = append(b, f.event("response.output_item.done", `{"item":`+string(mustJSON(c.item(true)))+`,"output_index":0`)...)
+	q := c.seqs[0]
+	var b []byte
+	if t := q.answer.tool; t != nil {
+		// The name comes after the sequence number here, unlike in the other events.
+		b = fmt.Appendf(nil, "event: response.function_call_arguments.done\ndata: {\"arguments\":%s,\"item_id\":\"fc_%s\",\"output_index\":0,\"sequence_number\":%d,\"type\":\"response.function_call_arguments.done\",\"name\":%s}\n\n", mustJSON(t.arguments), c.id, f.seq, mustJSON(t.name))
+		f.seq++
+	} else {
+		// And so does the text here.
+		b = fmt.Appendf(nil, "event: response.output_text.done\ndata: {\"content_index\":0,\"item_id\":\"msg_%s\",\"logprobs\":[],\"output_index\":0,\"sequence_number\":%d,\"text\":%s,\"type\":\"response.output_text.done\"}\n\n", c.id, f.seq, quote(nil, q.text()))
+		f.seq++
+		b = append(b, f.event("response.content_part.done", fmt.Sprintf(`{"content_index":0,"item_id":"msg_%s","output_index":0,"part":%s`, c.id, mustJSON(c.part(q.text(), "null"))))...)
+	}
+	b = append(b, f.event("response.output_item.done", `{"item":`+string(mustJSON(c.output(true)))+`,"output_index":0`)...)
 	return append(b, f.event("response.completed", `{"response":`+string(mustJSON(c.resource(true))))...)
 }
 

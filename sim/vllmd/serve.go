@@ -19,16 +19,26 @@ type settings struct {
 	speed  float64
 	start  time.Duration
 	faults map[string]fault
+
+	version string // of the vLLM that is played, such as 0.32.0
+	release release
 }
 
 // readSettings reads the environment. The errors name the variable.
 func readSettings(getenv func(string) string) (settings, error) {
 	s := settings{speed: 1, start: time.Second}
+	asked := getenv("LMWARDEN_SIM_VERSION")
+	if asked == "" {
+		asked = fmt.Sprintf("0.%d", defaultRelease)
+	}
+	var err error
+	if s.version, s.release, err = parseVersion(asked); err != nil {
+		return s, fmt.Errorf("LMWARDEN_SIM_VERSION: %w", err)
+	}
 	name := getenv("LMWARDEN_SIM_PRESET")
 	if name == "" {
 		name = "a4000/qwen3-4b"
 	}
-	var err error
 	if s.preset, err = engine.FindPreset(name); err != nil {
 		return s, fmt.Errorf("LMWARDEN_SIM_PRESET: %w", err)
 	}
@@ -89,23 +99,28 @@ func newServer(o options, set settings, log *logger) (*server, error) {
 	}
 	s := &server{
 		opt: o, cfg: cfg, maxModelLen: cfg.MaxModelLen, log: log, started: time.Now(),
+		version: set.version, release: set.release, speed: set.speed,
 		faults: &faults{on: set.faults, since: time.Now()},
 	}
 	s.fingerprint = fmt.Sprintf("%08x", tokenID(o.model)^tokenID(fmt.Sprint(o.tp, o.dp))*2654435761)
 	for rank := range o.dp {
-		c, err := newCore(rank, cfg, set.speed)
+		c, err := newCore(o.rank+rank, cfg, set.speed)
 		if err != nil {
 			s.close()
 			return nil, err
 		}
 		s.cores = append(s.cores, c)
 	}
+	s.fronts = newFronts(s)
 	s.handler = s.newHandler()
 	return s, nil
 }
 
-// close ends the cores.
+// close ends the cores, and what stands between them and the clients.
 func (s *server) close() {
+	if s.fronts != nil {
+		s.fronts.close()
+	}
 	for _, c := range s.cores {
 		c.close()
 	}
@@ -114,7 +129,12 @@ func (s *server) close() {
 // serve is `vllm serve`. Prefix is what stands between the program's name and "serve" on
 // its command line.
 func serve(args, prefix []string, stdout, stderr io.Writer) int {
-	opt, err := parseFlags(args)
+	set, err := readSettings(os.Getenv)
+	if err != nil {
+		fmt.Fprintf(stderr, "vllm serve: error: %v\n", err)
+		return exitUsage
+	}
+	opt, err := parseFlags(args, set.release)
 	var usage *usageError
 	if errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "usage: vllm serve [model_tag] [options]\nvllm serve: error: %v\n", err)
@@ -124,14 +144,9 @@ func serve(args, prefix []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "Traceback (most recent call last):\n%v\n", err)
 		return exitError
 	}
-	set, err := readSettings(os.Getenv)
-	if err != nil {
-		fmt.Fprintf(stderr, "vllm serve: error: %v\n", err)
-		return exitUsage
-	}
 	title := "APIServer"
-	if opt.dp > 1 {
-		title = "ApiServer_0"
+	if opt.apiServers > 1 {
+		title = "MainProcess"
 	}
 	d := &daemon{
 		opt: opt, set: set, prefix: prefix, stdout: stdout, stderr: stderr,

@@ -16,8 +16,12 @@ import (
 type server struct {
 	opt         options
 	maxModelLen int
+	version     string
+	release     release
 	cfg         engine.Config
 	cores       []*core
+	fronts      *fronts
+	speed       float64
 	faults      *faults
 	log         *logger
 	started     time.Time
@@ -25,8 +29,8 @@ type server struct {
 	handler     http.Handler
 	http        httpFigures
 
-	dead atomic.Bool // the engine has gone: /health is 503
-	turn atomic.Uint64
+	dead atomic.Bool  // the engine has gone: /health is 503
+	busy atomic.Int64 // requests for tokens in progress, for /load
 }
 
 // serves is true for a name of the model.
@@ -46,22 +50,24 @@ func (s *server) routes() []route {
 	get, post := []string{http.MethodGet}, []string{http.MethodPost}
 	return []route{
 		{"/load", get, func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, []byte(`{"server_load":0}`))
+			writeJSON(w, http.StatusOK, fmt.Appendf(nil, `{"server_load":%d}`, s.busy.Load()))
 		}},
 		{"/version", get, func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, http.StatusOK, []byte(`{"version":"`+version+`"}`))
+			writeJSON(w, http.StatusOK, []byte(`{"version":"`+s.version+`"}`))
 		}},
 		{"/health", get, s.health},
 		{"/metrics", get, s.metrics},
 		{"/tokenize", post, s.tokenizeText},
+		{"/detokenize", post, s.detokenizeIDs},
 		{"/v1/models", get, s.models},
 		{"/ping", []string{http.MethodGet, http.MethodPost}, s.health},
 		{"/v1/chat/completions", post, s.chat},
-		{"/v1/chat/completions/render", post, s.renderChat},
+		{"/v1/chat/completions/render", post, s.scaleOut(s.renderChat)},
 		{"/v1/responses", post, s.responses},
 		{"/v1/responses/{response_id}", get, s.noResponse},
 		{"/v1/responses/{response_id}/cancel", post, s.noResponse},
 		{"/v1/completions", post, s.completions},
+		{"/v1/completions/render", post, s.scaleOut(s.renderCompletion)},
 		{"/v1/messages", post, s.messages},
 		{"/v1/messages/count_tokens", post, s.countTokens},
 	}
@@ -89,6 +95,9 @@ func (s *server) newHandler() http.Handler {
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
 		rec.Header().Set("Server", "uvicorn")
 		rec.Header().Set("Vary", "Origin")
+		if s.opt.echoIDs {
+			s.echoID(rec.Header(), r)
+		}
 		switch {
 		case s.faults.has(faultHang) && r.URL.Path != "/sim/fault":
 			// Only once the body is read does the server see that a client goes away.
@@ -196,28 +205,6 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 		Object string `json:"object"`
 		Data   []card `json:"data"`
 	}{"list", cards}))
-}
-
-func (s *server) tokenizeText(w http.ResponseWriter, r *http.Request) {
-	b, err := readBody(r)
-	if err != nil {
-		e := asAPIError(err)
-		writeJSON(w, e.status, e.openAI())
-		return
-	}
-	var ids []uint32
-	if b.Messages != nil {
-		ids = render(chatMessages(b.Messages), toolText(b.Tools))
-	} else {
-		text, _ := readContent(b.Prompt)
-		ids = tokenize([]uint32{}, text)
-	}
-	writeJSON(w, http.StatusOK, mustJSON(struct {
-		Count       int      `json:"count"`
-		MaxModelLen int      `json:"max_model_len"`
-		Tokens      []uint32 `json:"tokens"`
-		TokenStrs   any      `json:"token_strs"`
-	}{len(ids), s.maxModelLen, ids, nil}))
 }
 
 // noResponse answers for stored responses: none are stored.
