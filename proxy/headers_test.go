@@ -61,6 +61,35 @@ func TestHeadersPassBothWays(t *testing.T) {
 	})
 }
 
+// A stream has the engine's headers and ours, and no other: what the engine says about
+// buffering is kept, and nothing is said in its place.
+func TestHeadersOfAStream(t *testing.T) {
+	for _, buffering := range [][]string{nil, {"no"}} {
+		bubble(t, func(t *testing.T) {
+			b := newBox(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				if buffering != nil {
+					w.Header()["X-Accel-Buffering"] = buffering
+					w.Header().Set("Cache-Control", "no-store")
+				}
+				answers(1)(w, r)
+			})
+			got := b.post("/v1/chat/completions", chat("m", true))
+			want := http.Header{"Content-Type": {eventStream}, "Date": got.header["Date"]}
+			if buffering != nil {
+				want["X-Accel-Buffering"], want["Cache-Control"] = buffering, []string{"no-store"}
+			}
+			for name := range got.header {
+				if strings.HasPrefix(name, "X-Lmwarden-") {
+					delete(got.header, name)
+				}
+			}
+			if d := cmp.Diff(want, got.header); d != "" {
+				t.Errorf("the client got (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
 // Without a key of its own the engine gets none: never the client's.
 func TestClientKeysEndAtTheProxy(t *testing.T) {
 	bubble(t, func(t *testing.T) {

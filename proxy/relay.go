@@ -224,12 +224,6 @@ func (x *exchange) noteID() {
 func (x *exchange) answerHeaders(h, engine http.Header) {
 	copyHeaders(h, engine, answerOnly)
 	x.ownHeaders(h, x.place.target, &x.place.decision)
-	if isEvents(engine.Get("Content-Type")) {
-		h.Set("X-Accel-Buffering", "no")
-		if h.Get("Cache-Control") == "" {
-			h.Set("Cache-Control", "no-cache")
-		}
-	}
 }
 
 // errorFrame returns the event that tells of a failure inside a stream.

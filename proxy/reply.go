@@ -125,7 +125,7 @@ func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.He
 		}
 		if y.status == 0 {
 			fill(y.w.Header())
-			streamHeaders(y.w.Header())
+			y.w.Header().Set("Content-Type", eventStream)
 			y.status = http.StatusOK
 			y.w.WriteHeader(y.status)
 		}
@@ -150,12 +150,9 @@ func (y *reply) quiet() {
 	}
 }
 
-// streamHeaders sets what a stream of events needs to pass unbuffered.
-func streamHeaders(h http.Header) {
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no")
-}
+// eventStream is the content type of a stream of events, as vLLM states it. It sends
+// nothing else with it, so neither does a stream that begins with a sign of life.
+const eventStream = "text/event-stream; charset=utf-8"
 
 // refuse answers with an error in the API's own shape. When the headers of a stream
 // are already out it is an event, and the connection is cut afterwards: a stream that

@@ -16,9 +16,8 @@ var (
 	// requestEnds end at the proxy: what belongs to one connection, the client's
 	// credentials, and the coding of the answer.
 	requestEnds = []string{"Authorization", "X-Api-Key", "Accept-Encoding", "Connection", "Content-Length", "Expect", "Transfer-Encoding", "Keep-Alive", "Te"}
-	// answerStates are of one connection, or what keeps the next proxy from holding a
-	// stream back.
-	answerStates = []string{"Content-Length", "Date", "Transfer-Encoding", "Connection", "Keep-Alive", "X-Accel-Buffering", "Cache-Control"}
+	// answerStates are of one connection.
+	answerStates = []string{"Content-Length", "Date", "Transfer-Encoding", "Connection", "Keep-Alive"}
 )
 
 // faithful compares what both ends of the daemon had of one exchange.
