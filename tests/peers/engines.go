@@ -21,7 +21,7 @@ const utilization = 0.92
 var engineFlags = []string{
 	"--gpu-memory-utilization", strconv.FormatFloat(utilization, 'g', -1, 64),
 	"--served-model-name", served, "--max-num-seqs", "32", "--max-num-batched-tokens", "2048",
-	"--enable-prompt-tokens-details", "--disable-uvicorn-access-log",
+	"--enable-prompt-tokens-details", "--enable-scale-out", "--disable-uvicorn-access-log",
 }
 
 // engines are simulated replicas, on addresses that stay the same over restarts.
