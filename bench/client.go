@@ -39,6 +39,9 @@ type Client struct {
 	Key string
 	// API is the shape of the requests; empty means Messages.
 	API API
+	// Rank, if set, names the replica of each turn, in the header X-Data-Parallel-Rank. It
+	// is called by many goroutines.
+	Rank func() int
 	// HTTP sends them. It must have no overall timeout: answers are streams.
 	HTTP *http.Client
 }
@@ -176,6 +179,9 @@ func (c *Client) request(ctx context.Context, ask Ask) (*http.Request, error) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "lmwarden-bench/1")
+	if c.Rank != nil {
+		req.Header.Set("X-Data-Parallel-Rank", strconv.Itoa(c.Rank()))
+	}
 	if c.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Key)
 	}

@@ -97,7 +97,7 @@ func TestRequestShape(t *testing.T) {
 		MaxTokens:    256,
 	}
 	read := func(t *testing.T, api API) (*http.Request, map[string]any) {
-		client := Client{BaseURL: "http://box:8000/", Model: "qwen", Key: "k1", API: api}
+		client := Client{BaseURL: "http://box:8000/", Model: "qwen", Key: "k1", API: api, Rank: func() int { return 3 }}
 		req, err := client.request(t.Context(), ask)
 		if err != nil {
 			t.Fatal(err)
@@ -111,6 +111,9 @@ func TestRequestShape(t *testing.T) {
 		}
 		if got := req.Header.Get("Authorization"); got != "Bearer k1" {
 			t.Errorf("authorization %q", got)
+		}
+		if got := req.Header.Get("X-Data-Parallel-Rank"); got != "3" {
+			t.Errorf("the named replica is %q", got)
 		}
 		return req, body
 	}

@@ -100,6 +100,8 @@ type Step struct {
 	TTFBLater Quantiles `json:"ttfbLaterTurns"`
 	// SessionTime is the time of completed conversations.
 	SessionTime Quantiles `json:"sessionTime"`
+	// Times to first token of all turns, shortest first.
+	Times []time.Duration `json:"-"`
 	// Replicas that answered, by index; empty when the endpoint does not say.
 	Replicas []ReplicaRow `json:"replicas,omitempty"`
 }
@@ -196,7 +198,8 @@ func (t *tally) step(elapsed time.Duration) Step {
 	out.StayedPercent = percent(t.stayed, t.known)
 	t.fairness(&out)
 	out.TTFBFirst, out.TTFBLater = QuantilesOf(t.first), QuantilesOf(t.later)
-	out.TTFB = QuantilesOf(slices.Concat(t.first, t.later))
+	out.Times = slices.Concat(t.first, t.later)
+	out.TTFB = QuantilesOf(out.Times)
 	out.SessionTime = QuantilesOf(t.sessions)
 	for _, row := range t.replicas {
 		out.Replicas = append(out.Replicas, *row)

@@ -123,6 +123,13 @@ func figures(p Page, rows []Row, names []string, sessions []int) []figure {
 		trace(chart{unit: "%", decimals: 1, top: 100}, "Prefix-cache hits", "Prompt tokens from a cache, in percent of those asked for, all replicas together.", false, "hitPercent"),
 		trace(chart{unit: "replicas", decimals: 2, top: float64(p.Replicas)}, "Replicas busy", busy, false, "replicasBusy"),
 	}
+	for _, n := range sessions {
+		title := distributionTitle(n)
+		all = append(all, figure{
+			Title: title, About: "Share of all turns that had their first byte within a time; the marks are the medians.",
+			Chart: drawCurves(title, curvesAt(rows, names, n)),
+		})
+	}
 	return slices.DeleteFunc(all, func(f figure) bool { return f.Chart == "" })
 }
 

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -325,5 +326,68 @@ func TestOf(t *testing.T) {
 	r := Of(bench.Step{Arm: "on", Sessions: 4, Requests: 7, OutputTokensPerMinute: 99, TTFB: bench.Quantiles{P50: &p50}, FirstError: "x", Partial: true}, 5)
 	if r.Arm != "on" || r.Round != 1 || r.Seed != 5 || *r.TTFBP50Seconds != 0.5 || *r.Requests != 7 || r.HitPercent != nil || r.Problem != "x" || !r.Partial {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestHistogram holds each time to the bucket whose bounds it lies between.
+func TestHistogram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOfN(rapid.Int64Range(0, int64(2*time.Hour)), 1, 50).Draw(t, "times")
+		var all []time.Duration
+		for _, n := range times {
+			all = append(all, time.Duration(n))
+		}
+		h := HistogramOf(all)
+		if h.Count() != len(all) || h[len(h)-1] == 0 {
+			t.Fatalf("%d times of %d, the last bucket has %d", h.Count(), len(all), h[len(h)-1])
+		}
+		for i := range h {
+			below := 0
+			for _, d := range all {
+				if d.Seconds() <= BucketSeconds(i) || i == bucketsInAll-1 {
+					below++
+				}
+			}
+			if got := h.shares()[i] * float64(len(all)); math.Abs(got-float64(below)) > 1e-6 {
+				t.Fatalf("%.0f times up to %g s, want %d", got, BucketSeconds(i), below)
+			}
+		}
+		if both := h.add(HistogramOf(all[:1])); both.Count() != len(all)+1 {
+			t.Fatalf("a sum has %d times", both.Count())
+		}
+	})
+	if HistogramOf(nil) != nil {
+		t.Error("no times have buckets")
+	}
+}
+
+// TestCurves draws a distribution whose median is known, on the page and alone.
+func TestCurves(t *testing.T) {
+	var times []time.Duration
+	for i := range 200 {
+		times = append(times, time.Duration(i+1)*100*time.Millisecond) // half up to 10 s
+	}
+	few, many := run("few <&>", 24, 1, 1, 1), run("many", 24, 1, 1, 10)
+	few.TTFBHistogram, many.TTFBHistogram = HistogramOf(times[:leastHistograms-1]), HistogramOf(times)
+	var b bytes.Buffer
+	if err := WriteSVG(&b, Summarize([]Run{few, many, run("many", 4, 1, 1, 1)})); err != nil {
+		t.Fatal(err)
+	}
+	picture := b.String()
+	wellFormed(t, picture)
+	for _, want := range []string{"many: half of 200 turns within 10 s", "at 24 sessions", "few &lt;&amp;&gt;"} {
+		if !strings.Contains(picture, want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if strings.Contains(picture, "at 4 sessions") || strings.Count(picture, "<polyline") != 1 {
+		t.Error("a curve is drawn of too few turns")
+	}
+	b.Reset()
+	if err := WriteSVG(&b, Summarize([]Run{few})); err == nil || b.Len() > 0 {
+		t.Errorf("a picture of nothing: %v", err)
+	}
+	if err := WriteHTML(&b, Page{}, Summarize([]Run{many})); err != nil || !strings.Contains(b.String(), "half of 200 turns within 10 s") {
+		t.Errorf("the page has no distribution: %v", err)
 	}
 }

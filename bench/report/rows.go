@@ -23,6 +23,8 @@ type Run struct {
 	Partial bool `json:"partial,omitempty"`
 	// Problem is the sentence of the first request that failed, or empty.
 	Problem string `json:"problem,omitempty"`
+	// TTFBHistogram counts the times to first byte of its turns; nil without any.
+	TTFBHistogram Histogram `json:"ttfbHistogram,omitempty"`
 	Figures
 }
 
@@ -143,7 +145,7 @@ func Of(s bench.Step, seed uint64) Run {
 	count := func(n int) *float64 { return Figure(float64(n)) }
 	return Run{
 		Arm: s.Arm, Sessions: s.Sessions, Round: max(1, s.Round), Seed: seed, Seconds: s.Seconds,
-		Partial: s.Partial, Problem: s.FirstError,
+		Partial: s.Partial, Problem: s.FirstError, TTFBHistogram: HistogramOf(s.Times),
 		Figures: Figures{
 			SessionsPerHour: Figure(s.SessionsPerHour), OutputTokensPerMinute: Figure(s.OutputTokensPerMinute),
 			TTFBP50Seconds: s.TTFB.P50, TTFBP95Seconds: s.TTFB.P95, TTFBP99Seconds: s.TTFB.P99, TTFBMeanSeconds: s.TTFB.Mean,

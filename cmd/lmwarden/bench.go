@@ -111,7 +111,7 @@ func (a *app) ramp(f benchFlags) (bench.RampOptions, error) {
 		return bench.RampOptions{}, usageErrorf("--api %q does not exist; choose messages or chat", f.api)
 	}
 	if a.output == outputWide || a.output == outputYAML {
-		return bench.RampOptions{}, usageErrorf("bench has no form %q; choose table, json, csv or html", a.output)
+		return bench.RampOptions{}, usageErrorf("bench has no form %q; choose table, json, csv, html or svg", a.output)
 	}
 	l, err := load.Find(f.load)
 	if err != nil {
@@ -151,10 +151,16 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	ramp.Arms, ramp.Switch, ramp.Step.Busy = target.arms, target.change, target.busy
+	ramp.Arms, ramp.Step.Busy = target.arms, target.busy
 	ramp.Step.Client = &bench.Client{
 		BaseURL: target.url, Model: target.model, Key: or(f.key, a.getenv("LMWARDEN_KEY")), API: bench.API(f.api),
 		HTTP: bench.NewHTTPClient(slices.Max(ramp.Steps)),
+	}
+	if target.change != nil {
+		ramp.Switch = func(ctx context.Context, arm string) error {
+			ramp.Step.Client.Rank = blindRanks(arm, f.seed, target.replicas)
+			return target.change(ctx, arm)
+		}
 	}
 	ratio, err := ramp.Step.Client.Calibrate(ctx, f.seed)
 	if err != nil {

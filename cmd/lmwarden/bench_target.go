@@ -3,18 +3,21 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	simrun "github.com/lmwarden/lmwarden/sim/run"
 )
 
 // armMask names the routing settings that an arm changes.
-var armMask = []string{"affinity", "policy", "spill", "spill_threshold", "admission"}
+var armMask = []string{"affinity", "policy", "spill", "spill_threshold", "admission", "client_pinning"}
 
 // neverSpill is the highest threshold that a model can have.
 const neverSpill = 4096
@@ -27,6 +30,8 @@ var arms = []struct {
 }{
 	{"off", func(s *lmwardenv1.RoutingSettings) { s.Affinity = proto.Bool(false) }},
 	{"on", func(s *lmwardenv1.RoutingSettings) { s.Affinity = proto.Bool(true) }},
+	{"blind", pinnedArm},
+	{"lopsided", pinnedArm},
 	{"round-robin", plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_ROUND_ROBIN)},
 	{"random", plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_RANDOM)},
 	{"hash", func(s *lmwardenv1.RoutingSettings) {
@@ -53,6 +58,31 @@ func plainArm(p lmwardenv1.PlacementPolicy) func(*lmwardenv1.RoutingSettings) {
 	}
 }
 
+// pinnedArm lets the load itself name the replica of each turn, as [blindRanks] draws it.
+func pinnedArm(s *lmwardenv1.RoutingSettings) {
+	plainArm(lmwardenv1.PlacementPolicy_PLACEMENT_POLICY_LEAST_LOADED)(s)
+	s.ClientPinning = proto.Bool(true)
+}
+
+// blindRanks draws the replicas of an arm that does not look at the load; nil for every
+// other arm. It is safe for concurrent use.
+func blindRanks(arm string, seed uint64, replicas int) func() int {
+	p, err := simrun.FindPolicy(armName(arm))
+	if err != nil || !p.Blind || replicas < 1 {
+		return nil
+	}
+	luck := rand.New(rand.NewPCG(seed, 0xb11d))
+	var mu sync.Mutex // guards luck
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return p.Rank(luck, replicas)
+	}
+}
+
+// armName is the name of an arm as it is listed.
+func armName(arm string) string { return strings.NewReplacer("_", "-", " ", "-").Replace(arm) }
+
 // armNames lists the arms.
 func armNames() []string {
 	names := make([]string, len(arms))
@@ -65,8 +95,14 @@ func armNames() []string {
 // armSettings returns the routing settings of an arm: those that the model has, with
 // what the arm changes.
 func armSettings(arm string, own *lmwardenv1.RoutingSettings) (*lmwardenv1.RoutingSettings, error) {
+	plain, _, leans := strings.Cut(armName(arm), ":")
+	if leans {
+		if _, err := simrun.FindPolicy(armName(arm)); err != nil {
+			return nil, usageErrorf("%w", err)
+		}
+	}
 	for _, known := range arms {
-		if known.name != strings.NewReplacer("_", "-", " ", "-").Replace(arm) {
+		if known.name != plain {
 			continue
 		}
 		settings := &lmwardenv1.RoutingSettings{}

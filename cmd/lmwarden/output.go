@@ -23,7 +23,7 @@ const (
 // (bench, simulate) check again.
 func (a *app) checkOutput() error {
 	switch a.output {
-	case outputTable, outputWide, outputJSON, outputYAML, outputCSV, outputHTML:
+	case outputTable, outputWide, outputJSON, outputYAML, outputCSV, outputHTML, outputSVG:
 		return nil
 	}
 	return usageErrorf("--output %q does not exist; choose table, wide, json or yaml", a.output)

@@ -143,7 +143,7 @@ type series struct {
 
 func (a *app) simulate(ctx context.Context, f simulateFlags, changed func(string) bool) error {
 	if a.output == outputWide || a.output == outputYAML {
-		return usageErrorf("simulate has no form %q; choose table, json, csv or html", a.output)
+		return usageErrorf("simulate has no form %q; choose table, json, csv, html or svg", a.output)
 	}
 	s, err := f.series(changed)
 	if err != nil {

@@ -15,8 +15,11 @@ import (
 	simrun "github.com/lmwarden/lmwarden/sim/run"
 )
 
-// outputHTML is a form that only measurements have.
-const outputHTML = "html"
+// Forms that only measurements have.
+const (
+	outputHTML = "html"
+	outputSVG  = "svg"
+)
 
 // settings returns what makes a series the same as another one.
 func (f simulateFlags) settings(c simrun.Config) (simulateSettings, error) {
@@ -99,7 +102,7 @@ func simulated(arm string, sessions, round int, seed uint64, r simrun.Result) re
 	count := func(n int) *float64 { return report.Figure(float64(n)) }
 	ttfb, first, later, session := r.TTFB, r.FirstTurns, r.LaterTurns, r.SessionTime
 	return report.Run{
-		Arm: arm, Sessions: sessions, Round: round, Seed: seed, Seconds: r.Seconds,
+		Arm: arm, Sessions: sessions, Round: round, Seed: seed, Seconds: r.Seconds, TTFBHistogram: report.HistogramOf(r.Times),
 		Figures: report.Figures{
 			SessionsPerHour: report.Figure(r.SessionsPerHour), OutputTokensPerMinute: report.Figure(r.OutputTokensPerMinute),
 			TTFBP50Seconds: of(ttfb.P50, ttfb.Count), TTFBP95Seconds: of(ttfb.P95, ttfb.Count),
@@ -156,6 +159,8 @@ func (a *app) printRuns(runs []report.Run, p report.Page, settings any) error {
 		err = report.WriteCSV(&b, rows)
 	case outputHTML:
 		err = report.WriteHTML(&b, p, rows)
+	case outputSVG:
+		err = report.WriteSVG(&b, rows)
 	default:
 		a.printRows(&b, rows)
 	}

@@ -195,6 +195,8 @@ func TestArms(t *testing.T) {
 		"off":         "false/unknown/priced/3/working set",
 		"on":          "true/unknown/priced/3/working set",
 		"hash":        "true/hash/count/4096/none",
+		"blind":       "true/least loaded/count/3/none",
+		"lopsided:.2": "true/least loaded/count/3/none",
 		"round robin": "true/round robin/count/3/none",
 		"random":      "true/random/count/3/none",
 		"seed":        "true/least loaded/count/3/none",
@@ -213,11 +215,21 @@ func TestArms(t *testing.T) {
 			t.Errorf("%s sets %s, want %s", arm, got, want)
 		}
 	}
+	if _, err := armSettings("lopsided:7", own); err == nil {
+		t.Error("an arm leans by 7")
+	}
+	ranks, seen := blindRanks("blind", 1, 3), map[int]bool{}
+	for range 100 {
+		seen[ranks()] = true
+	}
+	if len(seen) != 3 || !seen[0] || !seen[2] || blindRanks("seed", 1, 3) != nil {
+		t.Errorf("blind names the replicas %v, seed must name none", seen)
+	}
 	if own.Affinity != nil {
 		t.Error("an arm changed the model's own settings")
 	}
 	for _, name := range simrun.PolicyNames() {
-		if _, err := armSettings(name, nil); err != nil && name != "blind" {
+		if _, err := armSettings(name, nil); err != nil {
 			t.Errorf("the policy %s of simulate is no arm: %v", name, err)
 		}
 	}

@@ -2,10 +2,15 @@ package run
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
 )
+
+// lopsided is the name of the policy that takes a number.
+const lopsided = "lopsided"
 
 // noSpill is a threshold that is never reached.
 const noSpill = 1 << 20
@@ -18,6 +23,24 @@ type Policy struct {
 	// of several front ends counts through the ranks, and which front end a turn meets is
 	// a matter of luck.
 	Blind bool
+	// Lean makes a blind choice uneven, from 0 to 1: the first replica gets 1 + Lean of
+	// what an even choice gives it, the last one 1 - Lean, those between evenly less.
+	Lean float64
+}
+
+// Rank draws the replica of a turn for a blind policy, from 0 to replicas - 1.
+func (p Policy) Rank(luck *rand.Rand, replicas int) int {
+	at := luck.IntN(replicas)
+	if p.Lean == 0 || replicas < 2 {
+		return at
+	}
+	// An even draw is kept with the weight that it has, or the mirror of it is taken: of
+	// the two, the weights are 1 + x and 1 - x.
+	lean := p.Lean * (1 - 2*float64(at)/float64(replicas-1))
+	if luck.Float64() < (1+lean)/2 {
+		return at
+	}
+	return replicas - 1 - at
 }
 
 // policies by name, in the order in which they are listed.
@@ -27,6 +50,9 @@ var policies = []struct {
 }{
 	{"off", "no affinity: the replica with the fewest requests in flight", func(p *Policy) { p.Settings.Affinity = false }},
 	{"blind", "no affinity and no look at the load: any replica", func(p *Policy) { p.Blind = true }},
+	{lopsided, "blind, and the first replica is drawn three times as often as the last; lopsided:0.2 leans less", func(p *Policy) {
+		p.Blind, p.Lean = true, 0.5
+	}},
 	{"round-robin", "homes in turn", func(p *Policy) { p.Settings.Policy = route.PolicyRoundRobin }},
 	{"random", "homes by chance", func(p *Policy) { p.Settings.Policy = route.PolicyRandom }},
 	{"hash", "home by a hash of the conversation, never left", func(p *Policy) {
@@ -59,14 +85,23 @@ func PolicyAbout(name string) string {
 	return ""
 }
 
-// FindPolicy returns a policy by its name, or an error that lists the names.
+// FindPolicy returns a policy by its name, or an error that lists the names. Behind the
+// name lopsided and a colon may stand how much it leans.
 func FindPolicy(name string) (Policy, error) {
+	plain, lean, leans := strings.Cut(strings.ReplaceAll(name, "_", "-"), ":")
 	for _, p := range policies {
-		if p.name == strings.ReplaceAll(name, "_", "-") {
-			policy := Policy{Settings: route.DefaultSettings()}
-			p.change(&policy)
-			return policy, nil
+		if p.name != plain || leans && plain != lopsided {
+			continue
 		}
+		policy := Policy{Settings: route.DefaultSettings()}
+		p.change(&policy)
+		if leans {
+			var err error
+			if policy.Lean, err = strconv.ParseFloat(lean, 64); err != nil || !(policy.Lean >= 0 && policy.Lean <= 1) {
+				return Policy{}, fmt.Errorf("policy %q leans by %q; it must be a number from 0 to 1", name, lean)
+			}
+		}
+		return policy, nil
 	}
 	return Policy{}, fmt.Errorf("there is no policy %q; choose one of %s", name, strings.Join(PolicyNames(), ", "))
 }

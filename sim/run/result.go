@@ -63,6 +63,8 @@ type Result struct {
 	Sticky                int       //
 	Spilled               int       //
 	Rehomed               int       //
+	// Times to first byte of all turns, shortest first.
+	Times []time.Duration
 }
 
 // meter collects what a run measures.
@@ -162,7 +164,8 @@ func (w *world) counters() engine.Counters {
 func (w *world) result(end time.Duration) Result {
 	m := w.meter
 	length := end - m.from
-	all := quantiles(slices.Concat(m.firstTurns, m.laterTurns))
+	times := slices.Concat(m.firstTurns, m.laterTurns)
+	all := quantiles(times)
 	r := Result{
 		Seconds: length.Seconds(), Requests: all.Count, Sessions: m.ended,
 		OutputTokensPerMinute: float64(m.tokens) / length.Minutes(),
@@ -172,6 +175,7 @@ func (w *world) result(end time.Duration) Result {
 		Refused: m.refused, Broken: m.broken,
 		Placed: m.classes[route.ClassPlaced], Sticky: m.classes[route.ClassSticky],
 		Spilled: m.classes[route.ClassSpilled], Rehomed: m.classes[route.ClassRehomed],
+		Times: times,
 	}
 	r.StickyPercent = percent(r.Sticky, r.Sticky+r.Spilled+r.Rehomed)
 	fewest := math.MaxInt

@@ -183,7 +183,7 @@ func (w *world) arrive(now time.Duration) {
 	ask := a.client.ask()
 	if w.cfg.Policy.Blind {
 		// The client names the replica, which the router never overrides.
-		ask.Rank = w.luck.IntN(len(w.engines))
+		ask.Rank = w.cfg.Policy.Rank(w.luck, len(w.engines))
 	}
 	var d route.Decision
 	ticket, verdict := w.core.Arrive(clock(now), ask, &d)

@@ -3,6 +3,8 @@ package run
 import (
 	"context"
 	"errors"
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -93,9 +95,9 @@ func TestBooks(t *testing.T) {
 		}
 		decided := r.Placed + r.Sticky + r.Spilled + r.Rehomed
 		switch {
-		case (name == "off" || name == "blind") && decided != 0:
+		case (name == "off" || policy(t, name).Blind) && decided != 0:
 			t.Errorf("%s: %d keyed decisions", name, decided)
-		case name != "off" && name != "blind" && (decided < r.Requests || decided > r.Requests+cfg.Load.Sessions):
+		case name != "off" && !policy(t, name).Blind && (decided < r.Requests || decided > r.Requests+cfg.Load.Sessions):
 			// Those that were decided and have no first token yet are at most one a slot.
 			t.Errorf("%s: %d decisions for %d first tokens", name, decided, r.Requests)
 		}
@@ -186,5 +188,34 @@ func BenchmarkQuarterHour(b *testing.B) {
 				mustRun(b, DefaultConfig(policy(b, name), 24))
 			}
 		})
+	}
+}
+
+// TestRank holds a blind choice to the shares that it states.
+func TestRank(t *testing.T) {
+	luck := rand.New(rand.NewPCG(1, 2))
+	for name, want := range map[string][]float64{
+		"blind":      {0.25, 0.25, 0.25, 0.25},
+		"lopsided":   {0.375, 0.25 + 0.5/12, 0.25 - 0.5/12, 0.125},
+		"lopsided:1": {0.5, 1.0 / 3, 1.0 / 6, 0},
+	} {
+		const draws = 100_000
+		var got [4]float64
+		for range draws {
+			got[policy(t, name).Rank(luck, len(got))] += 1.0 / draws
+		}
+		for i := range got {
+			if math.Abs(got[i]-want[i]) > 0.01 {
+				t.Errorf("%s: replica %d gets %.3f of the turns, want %.3f", name, i, got[i], want[i])
+			}
+		}
+		if got := policy(t, name).Rank(luck, 1); got != 0 {
+			t.Errorf("%s: the only replica is %d", name, got)
+		}
+	}
+	for _, name := range []string{"lopsided:", "lopsided:2", "lopsided:NaN", "blind:0.2"} {
+		if _, err := FindPolicy(name); err == nil {
+			t.Errorf("%s is taken for a policy", name)
+		}
 	}
 }
