@@ -81,12 +81,25 @@ bench: ## Go benchmarks of the hot path
 	$(GO) test -run '^$$' -bench . -benchmem ./proxy/...
 
 .PHONY: bench-proxy
-bench-proxy: build ## the proxy beside a direct call and a bare Go proxy, in one run
-	$(BIN) bench proxy
+bench-proxy: build ## the proxy beside nginx and a bare Go proxy, each a process of its own (2.5 minutes; ARGS: flags)
+	@PATH=$$PATH:/usr/sbin scripts/apt-need.sh nginx nginx-light || echo "going on without nginx" >&2
+	$(BIN) bench proxy $(ARGS)
 
 .PHONY: peers
 peers: build ## other routers beside ours on the same simulated engines (ARGS: flags; 300 MB into the user's cache folder, once)
 	tests/peers/run.sh $(BIN) $(ARGS)
+
+.PHONY: peers-full
+peers-full: build ## every arm at 24 sessions, 3 rounds with the best three peers, into docs/peers.md (23 min, quiet machine)
+	tests/peers/run.sh $(BIN) -steps 24 -speed 4 -duration 45s -rounds 3 -finalists 3 -write docs/peers.md $(ARGS)
+
+.PHONY: agree
+agree: build ## the simulated engine in real time beside virtual time, at 4, 8 and 16 sessions (10 min, quiet machine)
+	tests/peers/run.sh $(BIN) -own -arms 'lmwarden seed' -steps 4,8,16 -speed 1 -duration 3m -virtual $(ARGS)
+
+.PHONY: measure-vllm
+measure-vllm: build ## two real vLLMs on the CPU, without and with admission, at 4 to 24 sessions (10 min, quiet machine)
+	tests/vllm/measure.sh $(BIN) $(ARGS)
 
 # ---- code ----------------------------------------------------------------------
 

@@ -168,6 +168,7 @@ func (w *world) proceed(c *client, now time.Duration) {
 // finish is the end of a turn: its subagents begin, or the conversation goes on.
 func (w *world) finish(c *client, now time.Duration) {
 	c.home = c.replica
+	w.meter.answer(now, c.request.Output)
 	if c.turn.Last && c.parent == nil {
 		w.meter.session(now, c)
 	}

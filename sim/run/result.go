@@ -40,29 +40,32 @@ func quantiles(ts []time.Duration) Quantiles {
 // Result is what a run measured, warm-up left out. Times to first byte are those of the
 // turns whose first token came in the measured time.
 type Result struct {
-	Seconds               float64   // measured
-	Requests              int       // that gave a first token
-	Sessions              int       // conversations that ended, subagents' not counted
-	OutputTokensPerMinute float64   //
-	SessionsPerHour       float64   //
-	HitPercent            float64   // prompt tokens from the cache
-	StayedPercent         float64   // later turns on the replica of the turn before
-	StickyPercent         float64   // of sticky, spilled and rehomed
-	TTFB                  Quantiles // time to first byte
-	FirstTurns            Quantiles // of them, first turns
-	LaterTurns            Quantiles // and all others
-	SessionTime           Quantiles // of conversations that began and ended in the measured time
-	SlowestSlotSeconds    float64   // mean time to first byte of the slot with the longest
-	FairnessPercent       float64   // first tokens of the slot with the fewest over the mean slot's
-	LongestWaitSeconds    float64   // longest time to first byte, also of turns that waited still at the end
-	ReplicasBusy          float64   // mean number of replicas that compute
-	Preemptions           int       //
-	Refused               int       // turns that came again after a refusal, whole run
-	Broken                int       // turns that broke off and were sent again, whole run
-	Placed                int       // decisions, by class
-	Sticky                int       //
-	Spilled               int       //
-	Rehomed               int       //
+	Seconds               float64 // measured
+	Requests              int     // that gave a first token
+	Sessions              int     // conversations that ended, subagents' not counted
+	OutputTokensPerMinute float64 // as the tokens came
+	// AnsweredTokensPerMinute counts the tokens of answers that ended in the measured time,
+	// as a live measurement does, which cuts those that run at its end.
+	AnsweredTokensPerMinute float64
+	SessionsPerHour         float64   //
+	HitPercent              float64   // prompt tokens from the cache
+	StayedPercent           float64   // later turns on the replica of the turn before
+	StickyPercent           float64   // of sticky, spilled and rehomed
+	TTFB                    Quantiles // time to first byte
+	FirstTurns              Quantiles // of them, first turns
+	LaterTurns              Quantiles // and all others
+	SessionTime             Quantiles // of conversations that began and ended in the measured time
+	SlowestSlotSeconds      float64   // mean time to first byte of the slot with the longest
+	FairnessPercent         float64   // first tokens of the slot with the fewest over the mean slot's
+	LongestWaitSeconds      float64   // longest time to first byte, also of turns that waited still at the end
+	ReplicasBusy            float64   // mean number of replicas that compute
+	Preemptions             int       //
+	Refused                 int       // turns that came again after a refusal, whole run
+	Broken                  int       // turns that broke off and were sent again, whole run
+	Placed                  int       // decisions, by class
+	Sticky                  int       //
+	Spilled                 int       //
+	Rehomed                 int       //
 	// Times to first byte of all turns, shortest first.
 	Times []time.Duration
 }
@@ -71,6 +74,7 @@ type Result struct {
 type meter struct {
 	from, to       time.Duration
 	tokens         int
+	answered       int // tokens of answers that ended
 	prompt, cached int
 	classes        [route.NumClasses]int
 	refused        int
@@ -95,6 +99,13 @@ func (m *meter) counts(now time.Duration) bool { return now >= m.from && now <= 
 func (m *meter) token(now time.Duration) {
 	if m.counts(now) {
 		m.tokens++
+	}
+}
+
+// answer counts an answer that ended.
+func (m *meter) answer(now time.Duration, tokens int) {
+	if m.counts(now) {
+		m.answered += tokens
 	}
 }
 
@@ -168,9 +179,9 @@ func (w *world) result(end time.Duration) Result {
 	all := quantiles(times)
 	r := Result{
 		Seconds: length.Seconds(), Requests: all.Count, Sessions: m.ended,
-		OutputTokensPerMinute: float64(m.tokens) / length.Minutes(),
-		SessionsPerHour:       float64(m.ended) / length.Hours(),
-		HitPercent:            percent(m.cached, m.prompt), StayedPercent: percent(m.stayed, m.later),
+		OutputTokensPerMinute: float64(m.tokens) / length.Minutes(), AnsweredTokensPerMinute: float64(m.answered) / length.Minutes(),
+		SessionsPerHour: float64(m.ended) / length.Hours(),
+		HitPercent:      percent(m.cached, m.prompt), StayedPercent: percent(m.stayed, m.later),
 		TTFB: all, FirstTurns: quantiles(m.firstTurns), LaterTurns: quantiles(m.laterTurns), SessionTime: quantiles(m.sessions),
 		Refused: m.refused, Broken: m.broken,
 		Placed: m.classes[route.ClassPlaced], Sticky: m.classes[route.ClassSticky],

@@ -93,6 +93,9 @@ func TestBooks(t *testing.T) {
 		if r.FirstTurns.Count+r.LaterTurns.Count != r.Requests || r.Requests == 0 {
 			t.Errorf("%s: %d first and %d later turns of %d", name, r.FirstTurns.Count, r.LaterTurns.Count, r.Requests)
 		}
+		if r.AnsweredTokensPerMinute > r.OutputTokensPerMinute || r.AnsweredTokensPerMinute < 0.7*r.OutputTokensPerMinute {
+			t.Errorf("%s: %.0f tokens a minute of answers that ended, %.0f in all", name, r.AnsweredTokensPerMinute, r.OutputTokensPerMinute)
+		}
 		decided := r.Placed + r.Sticky + r.Spilled + r.Rehomed
 		switch {
 		case (name == "off" || policy(t, name).Blind) && decided != 0:

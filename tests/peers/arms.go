@@ -34,6 +34,8 @@ type arm struct {
 	// version is its own, when it is pinned; else a command line tells it.
 	version string
 	ask     func(box) []string
+	// policy is the name that the simulator knows its rule by; empty for the peers.
+	policy string
 	// command starts it in the foreground. It may write files into the box's folder.
 	command func(box) ([]string, error)
 }
@@ -59,8 +61,9 @@ func arms() []arm {
 		programsArm("vllm-router programs"),
 		sglangArm("sglang-router cache_aware", "--policy", "cache_aware"),
 		sglangArm("sglang-router cache_aware 0.5", "--policy", "cache_aware", "--cache-threshold", "0.5"),
-		ownArm("lmwarden seed", "none"),
-		ownArm("lmwarden working set", "working set"),
+		ownArm("lmwarden off", "off", "off", "none"),
+		ownArm(ownSeed, "seed", "on", "none"),
+		ownArm(ownBest, "working-set", "on", "working set"),
 	)
 }
 
@@ -143,10 +146,17 @@ http {
 }
 `
 
+// Names of our own arms that the verdict is about.
+const (
+	ownSeed = "lmwarden seed"
+	ownBest = "lmwarden working set"
+)
+
 // ownArm is our daemon with the engines as a remote model and the seed's placement.
-func ownArm(name, admission string) arm {
+func ownArm(name, policy, affinity, admission string) arm {
 	return arm{
 		name:    name,
+		policy:  policy,
 		program: func(b box) string { return b.binary },
 		ask:     func(b box) []string { return []string{b.binary, "version"} },
 		command: func(b box) ([]string, error) {
@@ -155,7 +165,7 @@ func ownArm(name, admission string) arm {
 			for i, url := range b.urls {
 				quoted[i] = fmt.Sprintf("%q", url)
 			}
-			text := fmt.Sprintf(ownConfig, b.front, b.admin, filepath.Join(b.dir, "data"), served, strings.Join(quoted, ", "), admission)
+			text := fmt.Sprintf(ownConfig, b.front, b.admin, filepath.Join(b.dir, "data"), served, strings.Join(quoted, ", "), affinity, admission)
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				return nil, fmt.Errorf("write our configuration: %w", err)
 			}
@@ -165,7 +175,7 @@ func ownArm(name, admission string) arm {
 }
 
 // ownConfig takes both addresses, the folder of the data, the model, the engines and
-// the admission.
+// whether affinity is on, and the admission.
 const ownConfig = `inference_listen: %s
 admin_listen: %s
 data_dir: %s
@@ -177,7 +187,7 @@ models:
       remote_urls: [%s]
       max_num_seqs: 32
     routing:
-      affinity: on
+      affinity: %s
       policy: least loaded
       spill: count
       admission: %s

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,11 +29,15 @@ type settings struct {
 	Seed     uint64        `json:"seed"`
 	Load     bench.Load    `json:"load"`
 
-	arms   []arm
-	binary string
-	peers  string
-	out    string // file whose marked part becomes the table
-	keep   string // file of the single runs
+	// Finalists is how many peers take part after the first round; 0 is all.
+	Finalists int `json:"finalists,omitempty"`
+
+	arms    []arm
+	virtual bool // play the own arms in virtual time too
+	binary  string
+	peers   string
+	out     string // file whose marked part becomes the table
+	keep    string // file of the single runs
 }
 
 func main() {
@@ -66,6 +71,9 @@ func readSettings(args []string, stderr io.Writer) (settings, error) {
 	fl.StringVar(&s.Preset, "preset", "a4000/qwen3-4b", "card and model that are simulated")
 	fl.Uint64Var(&s.Seed, "seed", 1, "seed of the conversations' sizes; round n uses seed + n - 1")
 	fl.StringVar(&only, "arms", "", "only these arms, comma separated: "+strings.Join(all, ", "))
+	fl.IntVar(&s.Finalists, "finalists", 0, "after the first round, run our own arms and only so many peers, those with the most output; 0 runs all")
+	fl.BoolVar(&s.virtual, "virtual", false, "play the same steps of our own arms in virtual time and print both beside each other")
+	own := fl.Bool("own", false, "run our own arms only; no peer needs to be installed")
 	fl.StringVar(&s.out, "write", "", "file whose part between the marks becomes the table")
 	fl.StringVar(&s.keep, "resume", "", "file that keeps what is measured, and from which the series goes on")
 	if err := fl.Parse(args); err != nil {
@@ -79,8 +87,10 @@ func readSettings(args []string, stderr io.Writer) (settings, error) {
 		s.Steps = append(s.Steps, n)
 	}
 	switch {
-	case s.peers == "":
+	case s.peers == "" && !*own:
 		return s, errors.New("-peers is missing: the folder that tests/peers/install.sh prints; \"make peers\" gives it")
+	case s.Finalists < 0:
+		return s, fmt.Errorf("-finalists is %d; it must be 0 or more", s.Finalists)
 	case s.Duration < time.Second || s.Rounds < 1 || s.Replicas < 1 || s.Replicas > 64:
 		return s, errors.New("a step needs 1s or more, a series 1 round or more and 1 to 64 engines")
 	case !(s.Speed > 0 && s.Speed <= 1000):
@@ -90,6 +100,12 @@ func readSettings(args []string, stderr io.Writer) (settings, error) {
 	s.Load.Think = load.Fixed(time.Duration(float64(400*time.Millisecond) / s.Speed))
 	var err error
 	s.arms, err = choose(only, all)
+	if *own {
+		s.arms = slices.DeleteFunc(s.arms, func(a arm) bool { return a.policy == "" })
+	}
+	if err == nil && len(s.arms) == 0 {
+		err = errors.New("-own leaves no arm of -arms; name one of ours")
+	}
 	return s, err
 }
 

@@ -28,10 +28,17 @@ func TestSettings(t *testing.T) {
 		"too short":      {"-peers DIR -duration 1ms", "a step needs 1s"},
 		"no speed":       {"-peers DIR -speed 0", "-speed is 0"},
 		"not a speed":    {"-peers DIR -speed NaN", "-speed is NaN"},
+		"no finalists":   {"-peers DIR -finalists -1", "-finalists is -1"},
+		"none of ours":   {"-own -arms nginx", `no arm "nginx"`},
+		"only peers":     {"-own -arms nginx\u00a0hash", "-own leaves no arm"},
 		"an unknown arm": {"-peers DIR -arms carrier-pigeon", `no arm "carrier-pigeon"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := readSettings(strings.Fields(c.args), io.Discard)
+			args := strings.FieldsFunc(c.args, func(r rune) bool { return r == ' ' })
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "\u00a0", " ")
+			}
+			s, err := readSettings(args, io.Discard)
 			if c.says == "" {
 				if err != nil || len(s.arms) != len(arms()) || s.Load.Think.String() != "fixed:0.1" {
 					t.Errorf("got %d arms, pauses %s, %v", len(s.arms), s.Load.Think.String(), err)
@@ -220,5 +227,90 @@ func TestProcessThatEndsAtItsStart(t *testing.T) {
 	err = p.ready(t.Context(), func(context.Context) error { return io.EOF })
 	if err == nil || !strings.Contains(err.Error(), "the port is taken") {
 		t.Errorf("the error is %v; want its last words", err)
+	}
+}
+
+// measured is a series with one row for each output, in tokens a minute, at 24 sessions.
+func measured(t *testing.T, outputs map[string]float64) *series {
+	t.Helper()
+	ledger, err := report.OpenLedger("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, output := range outputs {
+		if err := ledger.Add(report.Of(bench.Step{Arm: name, Sessions: 24, Round: 1, OutputTokensPerMinute: output}, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &series{settings: settings{Steps: []int{24}, Finalists: 2, arms: arms()}, ledger: ledger}
+}
+
+// TestStarters keeps our own arms and the best peers after the first round.
+func TestStarters(t *testing.T) {
+	s := measured(t, map[string]float64{
+		"nginx hash": 300, "vllm-router programs": 500, "vllm-router random": 100, "nginx least_conn": 400, ownSeed: 50, ownBest: 600,
+	})
+	if n := len(s.starters(0, 24)); n != len(arms()) {
+		t.Errorf("the first round has %d arms of %d", n, len(arms()))
+	}
+	var names []string
+	for _, a := range s.starters(1, 24) {
+		names = append(names, a.name)
+	}
+	if got := strings.Join(names, ", "); got != "nginx least_conn, vllm-router programs, lmwarden off, lmwarden seed, lmwarden working set" {
+		t.Errorf("the second round has %s", got)
+	}
+	s.Finalists = 0
+	if n := len(s.starters(1, 24)); n != len(arms()) {
+		t.Errorf("without finalists the second round has %d arms of %d", n, len(arms()))
+	}
+}
+
+// TestVerdict compares with the best peer and with the seed's rule.
+func TestVerdict(t *testing.T) {
+	s := measured(t, map[string]float64{"nginx hash": 1500, "vllm-router programs": 2000, ownSeed: 1400, ownBest: 2100})
+	text := s.verdict()
+	for _, want := range []string{"1.50 times that of lmwarden seed", "1.4 times: met", "1.05 times that of the best peer, vllm-router programs (2,000 tokens/min"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the verdict does not say %q: %s", want, text)
+		}
+	}
+	if text := measured(t, map[string]float64{ownSeed: 2000, ownBest: 2100}).verdict(); !strings.Contains(text, "not met") || strings.Contains(text, "best peer") {
+		t.Errorf("a gain of 5 %% without a peer: %s", text)
+	}
+	if text := measured(t, map[string]float64{"nginx hash": 1500}).verdict(); text != "" {
+		t.Errorf("there is a verdict without us: %s", text)
+	}
+}
+
+// TestBeside plays what was measured in virtual time and finds it in the terms of the
+// card, whatever the speed.
+func TestBeside(t *testing.T) {
+	s := &series{settings: settings{
+		Steps: []int{4}, Preset: "a4000/qwen3-4b", Replicas: 4, Speed: 2, Duration: 30 * time.Second, Seed: 1, arms: arms(),
+	}}
+	exact, err := s.play(t.Context(), "seed", 4, 2)
+	if err != nil || exact.output < 3000 || exact.hits < 50 {
+		t.Fatalf("virtual time gives %+v, %v", exact, err)
+	}
+	for factor, want := range map[float64]string{1: "0.0 % of the output apart, wanted are 10 %: met", 1.2: "20.0 % of the output apart, wanted are 10 %: not met"} {
+		ledger, err := report.OpenLedger("", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for round := range 2 {
+			step := bench.Step{
+				Arm: ownSeed, Sessions: 4, Round: round + 1, OutputTokensPerMinute: factor * exact.output * s.Speed,
+				HitPercent: &exact.hits, TTFB: bench.Quantiles{P50: &exact.p50, Mean: &exact.mean},
+			}
+			if err := ledger.Add(report.Of(step, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.ledger = ledger
+		text, err := s.beside(t.Context())
+		if err != nil || !strings.Contains(text, want) {
+			t.Errorf("%g times the output: %v\n%s", factor, err, text)
+		}
 	}
 }

@@ -5,7 +5,11 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 binary=$(realpath "${1:?usage: run.sh BINARY [FLAGS]}")
 shift
-peers=$("$here/install.sh" | tail -n 1)
+peers=
+case " $* " in
+*" -own "*) ;; # only ours takes part
+*) peers=$("$here/install.sh" | tail -n 1) ;;
+esac
 cd "$here/../.."
 runner=$(mktemp -d)
 trap 'rm -rf "$runner"' EXIT

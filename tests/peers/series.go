@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	err = s.all(ctx)
-	text := s.table(err != nil)
+	text := s.table(err != nil) + s.verdict()
+	if s.virtual && err == nil {
+		both, failed := s.beside(ctx)
+		text, err = text+both, failed
+	}
 	fmt.Fprint(stdout, text)
 	if len(s.ledger.Runs()) > 0 && set.out != "" && err == nil {
 		err = replaceMarked(set.out, text)
@@ -145,7 +150,7 @@ func (s *series) place() (box, func(), error) {
 func (s *series) all(ctx context.Context) error {
 	for round := range s.Rounds {
 		for n, sessions := range s.Steps {
-			order := slices.Clone(s.arms)
+			order := s.starters(round, sessions)
 			if (round+n)%2 == 1 {
 				slices.Reverse(order)
 			}
@@ -165,6 +170,26 @@ func (s *series) all(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// starters are the arms of a round, from 0. After the first one these are our own and,
+// when only finalists are wanted, the peers with the most output at that number of
+// sessions.
+func (s *series) starters(round, sessions int) []arm {
+	if round == 0 || s.Finalists == 0 {
+		return slices.Clone(s.arms)
+	}
+	output := make(map[string]float64)
+	var peers []string
+	for _, a := range s.arms {
+		if r, ok := s.ledger.Find(a.name, sessions, 1); ok && a.policy == "" {
+			output[a.name] = *r.OutputTokensPerMinute
+			peers = append(peers, a.name)
+		}
+	}
+	slices.SortStableFunc(peers, func(a, b string) int { return cmp.Compare(output[b], output[a]) })
+	best := peers[:min(len(peers), s.Finalists)]
+	return slices.DeleteFunc(slices.Clone(s.arms), func(a arm) bool { return a.policy == "" && !slices.Contains(best, a.name) })
 }
 
 // problem notes a sentence for the table and says it at once.

@@ -1,0 +1,243 @@
+//go:build measure
+
+package vllm
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/lmwarden/lmwarden/bench"
+	"github.com/lmwarden/lmwarden/bench/report"
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/sim/run/load"
+	"github.com/lmwarden/lmwarden/tests/harness"
+)
+
+var (
+	measureSteps    = flag.String("steps", "4,8,16,24", "numbers of sessions at the same time")
+	measureDuration = flag.Duration("step", 50*time.Second, "length of a step")
+	measureRounds   = flag.Int("rounds", 1, "how often each step of each arm is run")
+	measureResume   = flag.String("resume", "", "file that keeps what is measured, and from which the series goes on")
+)
+
+const (
+	measured     = "tiny"
+	withoutDoor  = "none"
+	withDoor     = "working set"
+	cacheBlocks  = 200 // of each engine
+	cacheBlock   = 32  // tokens
+	engineStart  = 12 * time.Minute // 45 s to 2 min on a quiet machine
+	leastHits    = 80.0 // percent, with admission, when more want in than fit
+	leastGain    = 1.4  // output with admission over that without, at 24 sessions
+	overloadFrom = 16   // sessions that do not fit any more
+)
+
+// tinyTalks are conversations of which nine or ten fit into two such caches: 300 shared
+// tokens, 600 of their own, five more turns of 90, answers of 32.
+func tinyTalks() load.Load {
+	return load.Load{
+		Name: "tiny", About: "300 shared, 600 of their own, five more turns of 90 tokens, answers of 32",
+		Sessions: 8, SharedTokens: 300, First: load.Size{Min: 580, Max: 620}, Turns: 6,
+		TurnTokens: 90, OutputTokens: 32, Think: load.Fixed(100 * time.Millisecond),
+	}
+}
+
+// measuredConfig declares the tiny model as two replicas with a cache that is small on
+// purpose, and without the limits of a real card.
+func measuredConfig(engine string) string {
+	return fmt.Sprintf(`
+engine:
+  command: [%q]
+  device: ENGINE_DEVICE_CPU
+  drain_timeout: 3s
+models:
+  - name: %s
+    spec:
+      source: %s
+      replicas: 2
+      max_model_len: 4096
+      max_num_seqs: 8
+      # bf16 kernels of the CPU build end some processors with SIGILL at the first token.
+      extra_args: [--load-format, dummy, --enforce-eager, --block-size, "%d", --num-gpu-blocks-override, "%d", --dtype, float32]
+      env:
+        ONEDNN_MAX_CPU_ISA: AVX512_CORE
+        VLLM_CPU_KVCACHE_SPACE: "1"
+        VLLM_CPU_OMP_THREADS_BIND: nobind
+        OMP_NUM_THREADS: "1"
+        VLLM_NO_USAGE_STATS: "1"
+        HF_HUB_OFFLINE: "1"
+`, filepath.Join(engine, "venv/bin/vllm"), measured, filepath.Join(engine, "model"), cacheBlock, cacheBlocks)
+}
+
+// rig is the daemon with its engines, and what was measured on it.
+type rig struct {
+	*harness.Daemon
+	t      *testing.T
+	ledger *report.Ledger
+	held   map[string]int // requests that waited at the door, by "arm sessions"
+	since  time.Time      // begin of the step
+}
+
+// TestMeasure runs the same conversations against two real engines without and with
+// admission, prints the table and holds it to what admission promises. It is a
+// measurement: run it on a machine that does nothing else.
+func TestMeasure(t *testing.T) {
+	engine := os.Getenv("LMWARDEN_VLLM")
+	if engine == "" {
+		t.Fatal("LMWARDEN_VLLM is not set: run make measure-vllm")
+	}
+	talks := bench.Load{Load: tinyTalks(), BytesPerToken: 4}
+	ledger, err := report.OpenLedger(*measureResume, map[string]any{
+		"load": talks, "step": measureDuration.String(), "blocks": cacheBlocks, "block": cacheBlock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{Daemon: harness.Start(t, harness.Options{Config: measuredConfig(engine)}), t: t, ledger: ledger, held: map[string]int{}}
+	r.waitReady()
+
+	client := &bench.Client{BaseURL: r.InferenceURL, Model: measured, API: bench.Messages, HTTP: bench.NewHTTPClient(64)}
+	if talks.BytesPerToken, err = client.Calibrate(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bench.Ramp(t.Context(), bench.RampOptions{
+		Arms: []string{withoutDoor, withDoor}, Steps: steps(t), Rounds: *measureRounds, Duration: *measureDuration,
+		Step:   bench.StepOptions{Client: client, Load: talks, Seed: 1, Salt: fmt.Sprint(time.Now().UnixNano())},
+		Switch: r.admission,
+		Done: func(arm string, sessions, round int) bool {
+			_, done := ledger.Find(arm, sessions, round)
+			return done
+		},
+		OnStep: func(arm string, sessions, round int) {
+			r.since = time.Now()
+			t.Logf("round %d, admission %s, %d sessions ...", round, arm, sessions)
+		},
+		OnResult: r.keep,
+	})
+	rows := report.Summarize(ledger.Runs())
+	fmt.Print(r.table(rows))
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge(t, rows, r.held)
+}
+
+// steps reads the numbers of sessions.
+func steps(t *testing.T) (out []int) {
+	for text := range strings.SplitSeq(*measureSteps, ",") {
+		var n int
+		if _, err := fmt.Sscan(text, &n); err != nil || n < 1 || n > 60 {
+			t.Fatalf("-steps has %q; it must be numbers from 1 to 60, such as 4,8,16,24", text)
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// waitReady waits until both replicas are ready and have told how much their caches hold.
+func (r *rig) waitReady() {
+	harness.Within(r.t, engineStart, func() error {
+		answer, err := r.Replicas.ListReplicas(r.t.Context(), &lmwardenv1.ListReplicasRequest{Model: measured})
+		if err != nil {
+			return err
+		}
+		if len(answer.GetReplicas()) != 2 {
+			return errors.New("there are no two replicas yet")
+		}
+		for _, one := range answer.GetReplicas() {
+			switch {
+			case one.GetState() == lmwardenv1.ReplicaState_REPLICA_STATE_FAILED:
+				r.t.Fatalf("replica %d failed: %s", one.GetIndex(), one.GetMessage())
+			case one.GetState() != lmwardenv1.ReplicaState_REPLICA_STATE_READY:
+				return fmt.Errorf("replica %d is %s (%s)", one.GetIndex(), one.GetState(), one.GetPhase())
+			case one.GetCapacityTokens() > cacheBlock*cacheBlocks || one.GetCapacityTokens() < cacheBlock*(cacheBlocks-2):
+				return fmt.Errorf("replica %d says that its cache holds %d tokens, want %d", one.GetIndex(), one.GetCapacityTokens(), cacheBlock*cacheBlocks)
+			}
+		}
+		return nil
+	})
+}
+
+// admission switches the door. The settings are else the seed's: least loaded, count.
+func (r *rig) admission(ctx context.Context, arm string) error {
+	set := &lmwardenv1.RoutingSettings{Admission: lmwardenv1.Admission_ADMISSION_NONE}
+	if arm == withDoor {
+		set.Admission = lmwardenv1.Admission_ADMISSION_WORKING_SET
+	}
+	_, err := r.Routing.UpdateRouting(ctx, &lmwardenv1.UpdateRoutingRequest{
+		Model: measured, Settings: set, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"admission"}},
+	})
+	return err
+}
+
+// keep notes a step, with how many of its requests waited at the door.
+func (r *rig) keep(s bench.Step) {
+	answer, err := r.Stats.ListRequests(r.t.Context(), &lmwardenv1.ListRequestsRequest{Model: measured, PageSize: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	held := 0
+	for _, one := range answer.GetRequests() {
+		if one.GetArrived().AsTime().After(r.since) && one.GetHeld().AsDuration() > 0 {
+			held++
+		}
+	}
+	r.held[place(s.Arm, s.Sessions)] += held
+	r.t.Logf("  %d requests, %d errors, %d held, %.0f output tokens a minute", s.Requests, s.Errors, held, s.OutputTokensPerMinute)
+	if err := r.ledger.Add(report.Of(s, 1)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// place names a row.
+func place(arm string, sessions int) string { return fmt.Sprintf("%s %d", arm, sessions) }
+
+// table prints what was measured, for a document.
+func (r *rig) table(rows []report.Row) string {
+	var b strings.Builder
+	heads := append(report.Headings(false), "held")
+	fmt.Fprintf(&b, "\n| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(heads)))
+	for _, row := range rows {
+		held := "not kept"
+		if n, known := r.held[place(row.Arm, row.Sessions)]; known {
+			held = fmt.Sprint(n)
+		}
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(append(report.Cells(row, row.Runs > 1)[:len(heads)-1], held), " | "))
+	}
+	return b.String() + "\n"
+}
+
+// judge holds the table to what admission promises, as far as the steps were run.
+func judge(t *testing.T, rows []report.Row, held map[string]int) {
+	output := map[string]float64{}
+	for _, row := range rows {
+		if row.OutputTokensPerMinute == nil || row.Errors != nil && *row.Errors > 0 {
+			t.Errorf("admission %s at %d sessions: requests failed or nothing was answered", row.Arm, row.Sessions)
+			continue
+		}
+		output[place(row.Arm, row.Sessions)] = *row.OutputTokensPerMinute
+		if row.Arm == withDoor && row.Sessions >= overloadFrom && (row.HitPercent == nil || *row.HitPercent < leastHits) {
+			t.Errorf("hits with admission at %d sessions are below %.0f %%", row.Sessions, leastHits)
+		}
+	}
+	if n := held[place(withDoor, 4)]; n > 0 {
+		t.Errorf("%d requests waited at the door at 4 sessions, where all fit", n)
+	}
+	with, without := output[place(withDoor, 24)], output[place(withoutDoor, 24)]
+	if without == 0 || with == 0 {
+		return
+	}
+	fmt.Printf("At 24 sessions admission gives %.2f times the output that the rule without it gives.\n", with/without)
+	if with < leastGain*without {
+		t.Errorf("that is below %.1f times", leastGain)
+	}
+}
