@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -101,23 +100,24 @@ func (f *fronts) coordinate(s *server) {
 	tick := time.NewTicker(max(time.Duration(float64(reportInterval)/s.speed), time.Millisecond))
 	defer tick.Stop()
 	quiet := int(quietInterval / reportInterval)
-	last, since := make([]load, len(s.cores)), 0
+	steps, since := 0, 0
 	for {
 		select {
 		case <-tick.C:
 		case <-f.stop:
 			return
 		}
-		now := make([]load, len(s.cores))
+		// An engine reports as it computes, also when it is back where it was.
+		now, done := make([]load, len(s.cores)), 0
 		if s.release.has(loadIsReported) {
 			for i, c := range s.cores {
-				now[i] = c.load()
+				now[i] = c.load(&done)
 			}
 		}
-		if since++; slices.Equal(now, last) && since < quiet {
+		if since++; done == steps && since < quiet {
 			continue
 		}
-		last, since = now, 0
+		steps, since = done, 0
 		f.mu.Lock()
 		for _, b := range f.balancers {
 			b.report(now)
@@ -131,11 +131,12 @@ func (f *fronts) close() {
 	f.wait.Wait()
 }
 
-// load is what the engine reports of itself.
-func (c *core) load() load {
+// load is what the engine reports of itself. Its steps are added to those of others.
+func (c *core) load(steps *int) load {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	st := c.stats()
+	*steps += st.Steps
 	return load{st.Waiting, st.Running, float64(st.UsedBlocks) / float64(st.Blocks)}
 }
 

@@ -129,9 +129,9 @@ func (s *server) known(model string) error {
 type wish struct {
 	prompts  [][]uint32
 	texts    []string // of the prompts, "" where only tokens were given
-	limit    *int   // of the output
-	fallback int    // limit when none is given; 0 for as much as fits
-	field    string // name of the field that limits the output
+	limit    *int     // of the output
+	fallback int      // limit when none is given; 0 for as much as fits
+	field    string   // name of the field that limits the output
 	stops    []string
 	logprobs int  // see call
 	echo     bool // of the prompt's text

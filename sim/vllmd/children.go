@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // The roles of child processes, as the first argument of the program.
@@ -100,6 +101,7 @@ func runChild(role string, args []string, stdout io.Writer) int {
 	log := newLogger(stdout, title, os.Getpid())
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+	var lost <-chan string
 	switch role {
 	case roleWorker:
 		// A worker sees the end of its engine core on its input, and ends with it.
@@ -114,14 +116,25 @@ func runChild(role string, args []string, stdout io.Writer) int {
 		select {}
 	case roleEngine:
 		if len(args) > 1 {
-			if err := startWorkers(title, args[1], stdout); err != nil {
+			var err error
+			if lost, err = startWorkers(title, args[1], stdout); err != nil {
 				log.error("core.py:1400", "EngineCore failed to start. %v", err)
 				return exitError
 			}
 		}
 	}
 	up.Close()
-	<-stop
+	select {
+	case <-stop:
+	case how := <-lost:
+		select {
+		case <-stop: // the signal was for the whole group
+		case <-time.After(groupDelay):
+			log.error("multiproc_executor.py:300", "%s, shutting down executor.", how)
+			log.error("core.py:1420", "EngineCore encountered a fatal error.")
+			return exitError
+		}
+	}
 	if role == roleEngine {
 		log.info("core.py:1454", "[shutdown] EngineCore: trigger received signal=SIGTERM")
 		log.info("core.py:1635", "[shutdown] EngineCore: start mode=abort timeout=0s")
@@ -130,12 +143,14 @@ func runChild(role string, args []string, stdout io.Writer) int {
 	return exitOK
 }
 
-// startWorkers starts count workers of an engine core.
-func startWorkers(title, count string, stdout io.Writer) error {
+// startWorkers starts count workers of an engine core. The channel says of each how it
+// ended.
+func startWorkers(title, count string, stdout io.Writer) (lost <-chan string, err error) {
 	n, err := strconv.Atoi(count)
 	if err != nil {
-		return fmt.Errorf("number of workers: %w", err)
+		return nil, fmt.Errorf("number of workers: %w", err)
 	}
+	ends := make(chan string, n)
 	// os.Args is NAME PREFIX... ROLE TITLE COUNT.
 	prefix := os.Args[1 : len(os.Args)-3]
 	dp := strings.TrimPrefix(title, "EngineCore")
@@ -144,11 +159,20 @@ func startWorkers(title, count string, stdout io.Writer) error {
 		if dp != "" {
 			name = fmt.Sprintf("Worker%s_TP%d", dp, i)
 		}
-		if _, err := startChild(prefix, name, roleWorker, stdout, true); err != nil {
-			return err
+		c, err := startChild(prefix, name, roleWorker, stdout, true)
+		if err != nil {
+			return nil, err
 		}
+		go func() {
+			<-c.gone
+			code := c.cmd.ProcessState.ExitCode()
+			if s, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+				code = -int(s.Signal()) // as Python has it
+			}
+			ends <- fmt.Sprintf("Worker proc VllmWorker-%d died unexpectedly (exit code: %d)", i, code)
+		}()
 	}
-	return nil
+	return ends, nil
 }
 
 // setTitle names the process for tools that show the short name. The long one is the

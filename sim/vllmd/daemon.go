@@ -259,18 +259,18 @@ func (d *daemon) engineDied(title string) int {
 	for _, c := range d.srv.cores {
 		c.fail(errEngineDead)
 	}
-	what := "Engine core process " + title
+	what := "Engine core proc " + title
 	if strings.HasPrefix(title, "ApiServer") {
 		what = "Process " + title
 	}
-	d.log.error("core_client.py:640", "Engine core proc %s died unexpectedly, shutting down client.", title)
+	d.log.error("core_client.py:640", "%s died unexpectedly, shutting down client.", what)
 	time.Sleep(deathDelay)
 	d.killChildren()
 	// Open connections have had their error; what is still open is cut.
 	_ = d.http.Close()
 	d.logStopped()
 	if d.opt.dp > 1 || d.opt.apiServers > 1 {
-		fmt.Fprintf(d.stderr, "RuntimeError: %s died unexpectedly.\n", what)
+		fmt.Fprintf(d.stderr, "RuntimeError: %s died unexpectedly.\n", strings.Replace(what, "proc ", "process ", 1))
 		return exitError
 	}
 	return exitOK

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,7 +92,7 @@ func TestDrain(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "", "--shutdown-timeout=20")
 	p.expect(ready)
-	r := p.stream(t.Context(), 60)
+	r := p.stream(t.Context(), 250) // long enough for what comes next, on any machine
 	p.signal(syscall.SIGTERM)
 	p.expect("mode=drain timeout=20s")
 	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
@@ -186,6 +188,92 @@ func TestKillEngine(t *testing.T) {
 		if code, took := p.exit(); code != c.code || took > 5*time.Second {
 			t.Errorf("dp %d: it ended with %d after %s, want %d within 5 s", c.dp, code, took, c.code)
 		}
+	}
+}
+
+// TestKillWorker checks that the death of a card's process is that of its engine.
+func TestKillWorker(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "", "-tp", "2")
+	p.expect(ready)
+	if err := syscall.Kill(groupMember(t, p, "VLLM::Worker_TP1"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.expect("Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.")
+	p.expect("Engine core proc EngineCore died unexpectedly")
+	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/health is %d, want 503", res.StatusCode)
+	}
+	p.exit()
+}
+
+// TestFronts checks the processes and the log of a deployment of two ranks, and that the
+// death of one of its API servers ends it.
+func TestFronts(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "", "-dp", "2")
+	p.expect(ready)
+	titles := groupOf(t, p.cmd.Process.Pid)
+	for _, want := range []string{
+		"VLLM::APIServer_0", "VLLM::APIServer_1", "VLLM::DPCoordinator", "VLLM::EngineCore_DP0", "VLLM::EngineCore_DP1",
+		"VLLM::Worker_DP0_TP0", "VLLM::Worker_DP1_TP0",
+	} {
+		if !slices.Contains(titles, want) {
+			t.Errorf("among the processes %v there is no %s", titles, want)
+		}
+	}
+	for _, line := range []string{"(MainProcess pid=", "Defaulting api_server_count to data_parallel_size (2).", "Started 2 API server processes", "(ApiServer_0 pid=", "(ApiServer_1 pid="} {
+		p.expect(line)
+	}
+	if err := syscall.Kill(groupMember(t, p, "VLLM::APIServer_1"), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	p.expect("RuntimeError: Process ApiServer_1 died unexpectedly.")
+	if code, _ := p.exit(); code != exitError {
+		t.Errorf("it ended with %d, want %d", code, exitError)
+	}
+}
+
+// groupMember returns the process id of a member of the program's group.
+func groupMember(t *testing.T, p *process, name string) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if g, err := syscall.Getpgid(pid); err == nil && g == p.cmd.Process.Pid && title(pid) == name {
+			return pid
+		}
+	}
+	t.Fatalf("no process is titled %s", name)
+	return 0
+}
+
+// TestDrainOfEarlierReleases checks that they answer what comes during a drain without a
+// token, and that their log has its own words.
+func TestDrainOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "LMWARDEN_SIM_VERSION=0.22", "--shutdown-timeout=60")
+	p.expect(ready)
+	ctx, cancel := context.WithCancel(t.Context())
+	p.stream(ctx, 8000)
+	p.signal(syscall.SIGTERM)
+	waitFor(t, func() bool {
+		got := post(t, p.url+"/v1/completions", `{"model":"tiny","prompt":"hi","max_tokens":1}`)
+		return strings.Contains(got, `"text":"","logprobs":null,"finish_reason":"abort"`)
+	})
+	if got := post(t, p.url+"/v1/chat/completions", `{"model":"tiny","stream":true,"messages":[{"role":"user","content":"hi"}]}`); !strings.Contains(got, `"finish_reason":"abort"`) || !strings.HasSuffix(got, "data: [DONE]\n\n") {
+		t.Errorf("a new stream gave %s", got)
+	}
+	cancel() // with its last request the drain ends
+	p.expect("Shutting down FastAPI HTTP server.")
+	if code, _ := p.exit(); code != 0 || strings.Contains(p.log(), "[shutdown] API server") {
+		t.Errorf("it ended with %d:\n%s", code, p.log())
 	}
 }
 
