@@ -34,6 +34,8 @@ type door struct {
 	waiting int     // of these, not let in by the pump in progress
 	gated   int     // tickets at the gates of all replicas
 
+	stranded []int32 // tickets that wait for a replica, see strand.go; in order of arrival
+
 	open    bool    // capacities and figures are known, so requests may be held
 	largest int64   // largest capacity of a usable replica
 	prefill float64 // tokens a second
@@ -90,8 +92,8 @@ func (c *Core) derive() {
 // endsAfter returns the idle time after which a conversation is taken for ended.
 func (c *Core) endsAfter() int64 { return max(endsAtLeast, 4*c.door.fill) }
 
-// held returns the requests that wait, in the queue and at the gates.
-func (c *Core) held() int { return c.door.waiting + c.door.gated }
+// held returns the requests that wait: for room, at the gates, and for a replica.
+func (c *Core) held() int { return c.door.waiting + c.door.gated + len(c.door.stranded) }
 
 // holdable tells whether a request may be held at all: admission is on, all that it
 // needs is known, the request has a conversation and fits a replica.
@@ -275,22 +277,33 @@ func (c *Core) closeDoor() {
 
 // letPlain forwards a ticket of the queue by plain affinity, without a place.
 func (c *Core) letPlain(ti int32) {
+	c.unqueue(c.tickets.at(ti))
+	c.goPlain(ti)
+}
+
+// goPlain decides a ticket that has waited by plain affinity and hands it out.
+func (c *Core) goPlain(ti int32) {
 	t := c.tickets.at(ti)
-	c.unqueue(t)
 	t.wait = c.at - t.arrived
 	d := Decision{Replica: none, Home: none}
 	if !c.untried(t) {
 		t.tried = t.tried[:0] // one that failed it is better than none
 	}
+	c.now = c.settingsOf(t)
 	switch {
-	case !c.set.Affinity:
+	case !c.now.Affinity:
 		c.decide(ti, &d, ClassOff, c.placeOff(t, &d))
 	case len(t.tried) > 0:
 		to := c.elsewhere(t, &d)
 		c.decide(ti, &d, c.rerouteClass(t, to), to)
+	case t.unkeyed:
+		c.decide(ti, &d, ClassUnkeyed, c.placeFree(t, &d))
+	case t.kind == KindSide:
+		c.decideSide(ti, &d)
 	default:
 		c.decideKeyed(ti, &d)
 	}
+	c.now = &c.set
 	t.terms = append(t.terms[:0], d.Terms...)
 	d.Terms = t.terms
 	c.handOut(ti, &d)

@@ -78,7 +78,8 @@ func (c *Core) SetSettings(now time.Time, s Settings) {
 // SetReplicas tells the core which replicas there are. Conversations whose home is
 // gone or has a new incarnation are rehomed at their next turn. Held requests find
 // another place by themselves; forwarded ones without a first byte go back to the door
-// through [Core.Requeue], or to another replica through [Core.Reroute].
+// through [Core.Requeue], to another replica through [Core.Reroute], or wait for one
+// through [Core.Strand].
 func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 	c.advance(now)
 	for len(c.replicas) < len(rs) {
@@ -97,6 +98,9 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 		}
 		lost := i < c.present && r.Incarnation != rs[i].Incarnation
 		r.Replica = rs[i]
+		if lost || !r.usable() {
+			c.absolve(i)
+		}
 		if lost {
 			c.evacuate(i)
 			c.cacheLost(i)
@@ -115,6 +119,7 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 			c.evacuate(i)
 		}
 	}
+	c.rescue()
 	c.pump()
 }
 
@@ -125,15 +130,21 @@ func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) 
 	c.advance(now)
 	c.sweep()
 	*d = Decision{Replica: none, Home: none}
-	if c.usable == 0 {
-		return 0, NoReplica
-	}
 	pinned := (c.set.ClientPinning || r.Bound) && r.Rank >= 0 && r.Rank < c.present
-	if pinned && !c.replicas[r.Rank].usable() {
+	switch {
+	case pinned && !c.replicas[r.Rank].usable():
 		return 0, NoReplica // never overridden, so there is nowhere else to go
+	case c.usable == 0 && !r.Patient:
+		return 0, NoReplica
+	case c.usable == 0 && c.held() >= c.set.MaxQueue:
+		return 0, RefusedFull
 	}
 	ti := c.tickets.open(c.at, r)
 	c.identify(ti, r)
+	if c.usable == 0 {
+		c.strand(ti)
+		return c.tickets.name(ti), Held
+	}
 	c.now = c.settingsOf(c.tickets.at(ti))
 	switch t := c.tickets.at(ti); {
 	case pinned && r.Bound:

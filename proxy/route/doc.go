@@ -26,5 +26,6 @@
 // spill.go the choices; table.go remembers conversations, chain.go tells those of
 // clients without ids, shadow.go and shared.go estimate what the caches hold;
 // admission.go, queue.go and seats.go hold at the door what the caches cannot keep,
-// with what learn.go and rhythm.go have measured.
+// with what learn.go and rhythm.go have measured; strand.go keeps what waits for a
+// replica to come back.
 package route

@@ -145,7 +145,7 @@ func checkTable(t failer, c *Core) {
 func checkDoor(t failer, c *Core) {
 	t.Helper()
 	through := make([]int32, len(c.table.slots))
-	queued, gated := 0, 0
+	queued, gated, stranded := 0, 0, 0
 	cold := make([]int, len(c.replicas))
 	for i := range c.tickets.slots {
 		tk := &c.tickets.slots[i]
@@ -159,13 +159,14 @@ func checkDoor(t failer, c *Core) {
 			cold[tk.replica]++
 		}
 		states := 0
-		for _, in := range []bool{tk.queued, tk.gated, tk.reserved} {
+		for _, in := range []bool{tk.queued, tk.gated, tk.stranded, tk.reserved} {
 			if in {
 				states++
 			}
 		}
 		if states != 1 {
-			t.Fatalf("ticket %d waits (%t), is at a gate (%t) or is forwarded (%t): want one of these", i, tk.queued, tk.gated, tk.reserved)
+			t.Fatalf("ticket %d waits for room (%t), is at a gate (%t), waits for a replica (%t) or is forwarded (%t): want one of these",
+				i, tk.queued, tk.gated, tk.stranded, tk.reserved)
 		}
 		if tk.queued {
 			queued++
@@ -173,6 +174,12 @@ func checkDoor(t failer, c *Core) {
 		if tk.gated {
 			gated++
 		}
+		if tk.stranded {
+			stranded++
+		}
+	}
+	if stranded != len(c.door.stranded) {
+		t.Fatalf("%d wait for a replica, want %d", len(c.door.stranded), stranded)
 	}
 	if queued != len(c.door.queue) || queued != c.door.waiting || gated != c.door.gated {
 		t.Fatalf("queue of %d says %d, want %d; gates say %d, want %d", len(c.door.queue), c.door.waiting, queued, c.door.gated, gated)

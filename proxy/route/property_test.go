@@ -69,6 +69,7 @@ func drawRequest(t *rapid.T) *Request {
 		PromptBytes: rapid.IntRange(0, 20_000).Draw(t, "bytes"),
 		SharedHash:  rapid.Uint64Range(0, 2).Draw(t, "shared"),
 		Kind:        rapid.SampledFrom([]Kind{KindMain, KindMain, KindAgent, KindSide}).Draw(t, "kind"),
+		Patient:     rapid.Bool().Draw(t, "patient"),
 	}
 	if rapid.IntRange(0, 3).Draw(t, "named") == 0 {
 		r.Rank = -1 // most requests name no replica, or a wrong one
@@ -103,15 +104,16 @@ func (m *machine) Arrive(t *rapid.T) {
 	switch v {
 	case NoReplica:
 		named := r.Rank >= 0 && r.Rank < len(m.reps)
-		if usable > 0 && !named {
-			t.Fatalf("refused with %d replicas usable", usable)
+		if (usable > 0 || r.Patient) && !named {
+			t.Fatalf("refused with %d replicas usable, patient %t", usable, r.Patient)
 		}
 	case Forward:
 		m.open = append(m.open, openTicket{t: tk, held: true, asked: r.Key, arrived: m.now})
 		m.forward(t, tk, &d)
 	case Held, RefusedFull:
-		if m.set.Admission == AdmissionNone || !m.set.Affinity {
-			t.Fatalf("verdict %d without admission", v)
+		waits := usable == 0 && r.Patient
+		if !waits && (m.set.Admission == AdmissionNone || !m.set.Affinity) {
+			t.Fatalf("verdict %d without admission, with %d replicas usable", v, usable)
 		}
 		if v == Held {
 			m.open = append(m.open, openTicket{t: tk, held: true, asked: r.Key, arrived: m.now})
@@ -156,6 +158,21 @@ func (m *machine) Requeue(t *rapid.T) {
 	}
 	if o.held || o.firstByte {
 		t.Fatal("a request that waits, or whose answer had begun, went back to the door")
+	}
+	m.forwarded--
+	m.classes[o.d.Class]--
+	o.held, o.key = true, Key{}
+	m.takeReleased(t)
+}
+
+func (m *machine) Strand(t *rapid.T) {
+	i := m.pick(t)
+	o := &m.open[i]
+	if !m.c.Strand(m.now, o.t) {
+		return
+	}
+	if o.held || o.firstByte {
+		t.Fatal("a request that waits, or whose answer had begun, was made to wait for a replica")
 	}
 	m.forwarded--
 	m.classes[o.d.Class]--

@@ -30,6 +30,8 @@ func (c *Core) compact() {
 func (c *Core) leaveDoor(ti int32) {
 	t := c.tickets.at(ti)
 	switch {
+	case t.stranded:
+		c.unstrand(ti)
 	case t.queued:
 		c.unqueue(t)
 		c.compact()
@@ -315,7 +317,7 @@ func (c *Core) heldReason(t *ticket) string {
 	switch {
 	case t.gated:
 		return "has a place; waits until long prompts before it are read"
-	case c.usable == 0:
+	case t.stranded, c.usable == 0:
 		return "waits for a replica"
 	case c.table.at(t.conv).lost:
 		return "lost its place to one that waited longer; waits for room"
@@ -334,15 +336,20 @@ func (c *Core) viewDoor(v *View) {
 		if v.OldestHeld.IsZero() || at.Before(v.OldestHeld) {
 			v.OldestHeld = at
 		}
-		cv := c.table.at(t.conv)
-		if cv.home != none && int(cv.home) < len(v.Replicas) {
-			v.Replicas[cv.home].Held++
+		h := HeldView{Tokens: t.tokens, Arrived: at, Reason: c.heldReason(t)}
+		if t.conv != none { // else it waits for a replica only
+			cv := c.table.at(t.conv)
+			if cv.home != none && int(cv.home) < len(v.Replicas) {
+				v.Replicas[cv.home].Held++
+			}
+			h.Conversation = cv.key
 		}
 		if len(v.Queue) < shown {
-			v.Queue = append(v.Queue, HeldView{
-				Conversation: cv.key, Tokens: t.tokens, Arrived: at, Reason: c.heldReason(t),
-			})
+			v.Queue = append(v.Queue, h)
 		}
+	}
+	for _, ti := range c.door.stranded {
+		show(ti)
 	}
 	for i := range c.replicas {
 		for _, ti := range c.replicas[i].gate {
@@ -370,6 +377,7 @@ func (c *Core) Tick(now time.Time) {
 	c.advance(now)
 	c.sweep()
 	if c.held() > 0 {
+		c.rescue()
 		c.pump()
 	}
 }

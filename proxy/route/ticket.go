@@ -11,6 +11,7 @@ type ticket struct {
 	bound      bool  // only its replica can answer it
 	unkeyed    bool  // no conversation could be told
 	queued     bool  // waits at the door
+	stranded   bool  // waits for a replica, see strand.go
 	gated      bool  // let in, waits for its turn to prefill on replica
 	through    bool  // past the door: gated or in flight
 	cold       bool  // its prefill takes more than one step and has no first byte yet

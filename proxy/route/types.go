@@ -119,6 +119,7 @@ type Request struct {
 	ChainFirst int
 
 	Rank        int    // replica that the client named, or -1
+	Patient     bool   // waits at the door when no replica is ready, for one is expected back
 	Bound       bool   // replica Rank alone can answer, whatever the settings say: it holds what the request continues
 	PromptBytes int    // size of the prompt part of the body, in bytes
 	SharedHash  uint64 // hash of system text and tools, the part that conversations share
@@ -137,7 +138,7 @@ const (
 	Forward     Verdict = iota // decided: forward it now
 	Held                       // waits at the door; the decision comes through Released
 	RefusedFull                // the queue is full; no ticket was made
-	NoReplica                  // no replica is ready; no ticket was made
+	NoReplica                  // no replica is ready, and the request does not wait for one; no ticket was made
 )
 
 // Term is one replica's part in a placement.
@@ -253,7 +254,7 @@ type SharedView struct {
 
 // HeldView is one request at the door.
 type HeldView struct {
-	Conversation Key
+	Conversation Key // zero when it has none
 	Tokens       int64
 	Arrived      time.Time
 	Reason       string
