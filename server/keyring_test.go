@@ -15,9 +15,14 @@ import (
 // cannot be used locks nobody out and is reported once.
 func TestKeysFollowTheirFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "keys")
+	// At once, as an editor does: the daemon looks at it whenever it likes, and half of a
+	// file would be one more that cannot be used.
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
 			t.Fatal(err)
 		}
 	}
