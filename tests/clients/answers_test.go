@@ -1,5 +1,3 @@
-//go:build clients
-
 package clients
 
 import (
@@ -21,8 +19,8 @@ type object = map[string]any
 // render returns an answer in the form that the request asks for, and its content type.
 func render(q *question, said reply, number string) (contentType string, text []byte) {
 	const whole, stream = "application/json", "text/event-stream; charset=utf-8"
-	if said.status != 0 {
-		return whole, []byte(said.fault)
+	if said.Status != 0 {
+		return whole, []byte(said.Fault)
 	}
 	switch {
 	case q.path == "/v1/messages/count_tokens":
@@ -50,7 +48,7 @@ func marshal(v any) []byte {
 	return text
 }
 
-func (r reply) arguments() string { return string(marshal(r.args)) }
+func (r reply) arguments() string { return string(marshal(r.Args)) }
 
 // pieces cuts a text into tokens of a few runes.
 func pieces(text string) []string {
@@ -71,7 +69,7 @@ func (e *events) add(name string, data object) {
 }
 
 func messagesStop(said reply) string {
-	if said.tool != "" {
+	if said.Tool != "" {
 		return "tool_use"
 	}
 	return "end_turn"
@@ -86,11 +84,11 @@ func messagesUsage() object {
 
 func messagesWhole(model, number string, said reply) object {
 	content := []object{}
-	if said.text != "" {
-		content = append(content, object{"type": "text", "text": said.text})
+	if said.Text != "" {
+		content = append(content, object{"type": "text", "text": said.Text})
 	}
-	if said.tool != "" {
-		content = append(content, object{"type": "tool_use", "id": "toolu_" + number, "name": said.tool, "input": said.args})
+	if said.Tool != "" {
+		content = append(content, object{"type": "tool_use", "id": "toolu_" + number, "name": said.Tool, "input": said.Args})
 	}
 	return object{
 		"id": "msg_" + number, "type": "message", "role": "assistant", "model": model, "content": content,
@@ -105,20 +103,20 @@ func messagesStream(model, number string, said reply) []byte {
 		"stop_reason": nil, "stop_sequence": nil, "usage": object{"input_tokens": promptTokens, "output_tokens": 0},
 	}})
 	index := 0
-	if said.text != "" {
+	if said.Text != "" {
 		e.add("content_block_start", object{"index": index, "content_block": object{"type": "text", "text": ""}})
-		for _, piece := range pieces(said.text) {
+		for _, piece := range pieces(said.Text) {
 			e.add("content_block_delta", object{"index": index, "delta": object{"type": "text_delta", "text": piece}})
 		}
-		if said.stall == stallInStream {
+		if said.stall != noStall {
 			return e.Bytes()
 		}
 		e.add("content_block_stop", object{"index": index})
 		index++
 	}
-	if said.tool != "" {
+	if said.Tool != "" {
 		e.add("content_block_start", object{"index": index, "content_block": object{
-			"type": "tool_use", "id": "toolu_" + number, "name": said.tool, "input": object{},
+			"type": "tool_use", "id": "toolu_" + number, "name": said.Tool, "input": object{},
 		}})
 		for _, piece := range pieces(said.arguments()) {
 			e.add("content_block_delta", object{"index": index, "delta": object{"type": "input_json_delta", "partial_json": piece}})
@@ -132,19 +130,19 @@ func messagesStream(model, number string, said reply) []byte {
 
 func responsesItems(number string, said reply) []object {
 	items := []object{}
-	if said.text != "" {
+	if said.Text != "" {
 		items = append(items, object{
 			"id": "msg_" + number, "type": "message", "role": "assistant", "status": "completed",
-			"content": []object{{"type": "output_text", "text": said.text, "annotations": []any{}}},
+			"content": []object{{"type": "output_text", "text": said.Text, "annotations": []any{}}},
 		})
 	}
-	if said.tool != "" {
+	if said.Tool != "" {
 		call := object{
 			"id": "fc_" + number, "type": "function_call", "status": "completed", "call_id": "call_" + number,
-			"name": said.tool, "arguments": said.arguments(),
+			"name": said.Tool, "arguments": said.arguments(),
 		}
-		if said.namespace != "" {
-			call["namespace"] = said.namespace
+		if said.Namespace != "" {
+			call["namespace"] = said.Namespace
 		}
 		items = append(items, call)
 	}
@@ -192,13 +190,13 @@ func responsesStream(model, number string, said reply) []byte {
 			opened["role"], opened["content"] = "assistant", []any{}
 			add("response.output_item.added", object{"output_index": i, "item": opened})
 			add("response.content_part.added", at(object{"content_index": 0, "part": object{"type": "output_text", "text": "", "annotations": []any{}}}))
-			for _, piece := range pieces(said.text) {
+			for _, piece := range pieces(said.Text) {
 				add("response.output_text.delta", at(object{"content_index": 0, "delta": piece}))
 			}
-			if said.stall == stallInStream {
+			if said.stall != noStall {
 				return e.Bytes()
 			}
-			add("response.output_text.done", at(object{"content_index": 0, "text": said.text}))
+			add("response.output_text.done", at(object{"content_index": 0, "text": said.Text}))
 		}
 		add("response.output_item.done", object{"output_index": i, "item": item})
 	}
@@ -214,18 +212,18 @@ func chatUsage() object {
 }
 
 func chatFinish(said reply) string {
-	if said.tool != "" {
+	if said.Tool != "" {
 		return "tool_calls"
 	}
 	return "stop"
 }
 
 func chatWhole(model, number string, said reply) object {
-	message := object{"role": "assistant", "content": said.text}
-	if said.tool != "" {
+	message := object{"role": "assistant", "content": said.Text}
+	if said.Tool != "" {
 		message["tool_calls"] = []object{{
 			"id": "call_" + number, "type": "function",
-			"function": object{"name": said.tool, "arguments": said.arguments()},
+			"function": object{"name": said.Tool, "arguments": said.arguments()},
 		}}
 	}
 	return object{
@@ -245,15 +243,15 @@ func chatStream(model, number string, said reply, usage bool) []byte {
 		chunk(object{"choices": []object{{"index": 0, "delta": d, "logprobs": nil, "finish_reason": finish}}})
 	}
 	delta(object{"role": "assistant", "content": ""}, nil)
-	for _, piece := range pieces(said.text) {
+	for _, piece := range pieces(said.Text) {
 		delta(object{"content": piece}, nil)
 	}
-	if said.stall == stallInStream {
+	if said.stall != noStall {
 		return out.Bytes()
 	}
-	if said.tool != "" {
+	if said.Tool != "" {
 		delta(object{"tool_calls": []object{{
-			"index": 0, "id": "call_" + number, "type": "function", "function": object{"name": said.tool, "arguments": ""},
+			"index": 0, "id": "call_" + number, "type": "function", "function": object{"name": said.Tool, "arguments": ""},
 		}}}, nil)
 		for _, piece := range pieces(said.arguments()) {
 			delta(object{"tool_calls": []object{{"index": 0, "function": object{"arguments": piece}}}}, nil)

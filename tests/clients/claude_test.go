@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,18 +16,17 @@ import (
 
 const claudeProgram = "node_modules/@anthropic-ai/claude-code-linux-x64/claude"
 
-// claudeEnv points Claude Code at the tap, with a model's name.
-func (b *box) claudeEnv(name string) []string {
+// claudeEnv points Claude Code at an address, with a model's name.
+func claudeEnv(url, name string) []string {
 	return []string{
-		"ANTHROPIC_BASE_URL=" + b.tap.URL, "ANTHROPIC_AUTH_TOKEN=unused", "ANTHROPIC_MODEL=" + name,
+		"ANTHROPIC_BASE_URL=" + url, "ANTHROPIC_AUTH_TOKEN=unused", "ANTHROPIC_MODEL=" + name,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "CLAUDE_CODE_GATEWAY_HINT_HEADERS=1",
 	}
 }
 
-// claude runs Claude Code once.
-func (b *box) claude(t *testing.T, at place, name string, args ...string) string {
-	t.Helper()
-	return b.program(t, at, b.claudeEnv(name), filepath.Join(b.clients, claudeProgram), args...)
+// claude is a run of Claude Code.
+func claude(t *testing.T, url string, at place, args ...string) *exec.Cmd {
+	return command(t, at, claudeEnv(url, model), filepath.Join(clients(t), claudeProgram), args...)
 }
 
 // claudeTalk is a running Claude Code that is spoken to line by line.
@@ -39,7 +39,7 @@ type claudeTalk struct {
 
 func (b *box) claudeTalk(t *testing.T, at place, name string, args ...string) *claudeTalk {
 	t.Helper()
-	cmd := b.command(t, at, b.claudeEnv(name), filepath.Join(b.clients, claudeProgram),
+	cmd := command(t, at, claudeEnv(b.tap.URL, name), filepath.Join(clients(t), claudeProgram),
 		append([]string{"-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -116,37 +116,38 @@ func TestClaudeCodeSubagentResumedCompacted(t *testing.T) {
 	b.play(func(q *question) reply {
 		switch {
 		case q.has("MAIN-PROMPT"):
-			return reply{text: "I send somebody.", tool: "Agent", args: object{
+			return reply{Text: "I send somebody.", Tool: "Agent", Args: object{
 				"description": "look", "prompt": "AGENT-PROMPT: read the notes", "subagent_type": "general-purpose",
 			}}
 		case q.has("AGENT-PROMPT"):
-			return reply{tool: "Read", args: object{"file_path": filepath.Join(at.project, "notes.txt")}}
+			return reply{Tool: "Read", Args: object{"file_path": filepath.Join(at.project, "notes.txt")}}
 		case q.has("the answer is blue"):
-			return reply{text: "It is blue ✓."}
+			return reply{Text: "It is blue ✓."}
 		}
-		return reply{text: "All is done ✓."}
+		return reply{Text: "All is done ✓."}
 	})
 
-	if out := b.claude(t, at, model, "-p", "MAIN-PROMPT"); !strings.Contains(out, "All is done ✓.") {
+	if out := program(t, claude(t, b.tap.URL, at, "-p", "MAIN-PROMPT")); !strings.Contains(out, "All is done ✓.") {
 		t.Errorf("it printed %q", out)
 	}
 	all := b.turns(t)
-	first := expect(t, claudeCast, all, "placed main", "placed agent", "sticky agent", "sticky main")
+	first := b.expect(t, claudeCast, all, "placed main", "placed agent", "sticky agent", "sticky main")
 	b.subagentOf(t, first["agent"], first["main"])
 	if id := all[1].header.Get("X-Claude-Code-Agent-Id"); id == "" || all[1].engine.header.Get("X-Claude-Code-Agent-Id") != id {
 		t.Error("the subagent's id did not reach the engine")
 	}
 
-	b.claude(t, at, model, "-c", "-p", "and now")
+	program(t, claude(t, b.tap.URL, at, "-c", "-p", "and now"))
 	resumed := b.turns(t)
-	b.claude(t, at, model, "-c", "-p", "/compact")
+	program(t, claude(t, b.tap.URL, at, "-c", "-p", "/compact"))
 	compaction := b.turns(t)
-	b.claude(t, at, model, "-c", "-p", "and after it")
+	program(t, claude(t, b.tap.URL, at, "-c", "-p", "and after it"))
 	after := b.turns(t)
-	expect(t, claudeCast, slices.Concat(all[:1], resumed, compaction, after), "placed main", "sticky main", "sticky main", "sticky main")
+	b.expect(t, claudeCast, slices.Concat(all[:1], resumed, compaction, after), "placed main", "sticky main", "sticky main", "sticky main")
 	if !bytes.Contains(compaction[0].body, []byte("MAIN-PROMPT")) || bytes.Contains(after[0].body, []byte("MAIN-PROMPT")) {
 		t.Error("the compaction did not take the first turn out of the history")
 	}
+	b.recorded(t, "claude-code")
 }
 
 // TestClaudeCodeSideRequests asks for a title and a question beside the conversation,
@@ -156,11 +157,11 @@ func TestClaudeCodeSideRequests(t *testing.T) {
 	b.play(func(q *question) reply {
 		switch {
 		case len(q.body.Tools) == 0:
-			return reply{text: `{"title": "Listing the files"}`}
+			return reply{Text: `{"title": "Listing the files"}`}
 		case q.has("LIST"):
-			return reply{tool: "Bash", args: object{"command": "ls notes.txt", "description": "list the files"}}
+			return reply{Tool: "Bash", Args: object{"command": "ls notes.txt", "description": "list the files"}}
 		}
-		return reply{text: "All is done ✓."}
+		return reply{Text: "All is done ✓."}
 	})
 	c := b.claudeTalk(t, newPlace(t), "claude-opus-4-8", "--allowedTools", "Bash")
 	c.control(object{"subtype": "initialize"})
@@ -180,11 +181,12 @@ func TestClaudeCodeSideRequests(t *testing.T) {
 	}
 	turns, _ := part(all, exchange.generates)
 	// The question beside goes with the whole history, so that it profits from the home.
-	first := expect(t, claudeCast, turns, "side main", "placed main", "sticky main", "side main", "sticky main", "sticky main")
+	first := b.expect(t, claudeCast, turns, "side main", "placed main", "sticky main", "side main", "sticky main", "sticky main")
 	if got := turns[3].record.GetConversation(); got != first["main"].GetConversation() {
 		t.Errorf("the second title is a side call of %q, want %q", got, first["main"].GetConversation())
 	}
 	if n := b.conversation(t, first["main"].GetConversation()).GetTurns(); n != 4 {
 		t.Errorf("the conversation has %d turns, want 4: side calls are none", n)
 	}
+	b.recorded(t, "claude-code-side-calls")
 }

@@ -1,11 +1,8 @@
-//go:build clients
-
 package clients
 
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -74,25 +71,29 @@ func (q *question) tools() []string {
 	return names
 }
 
-// stall is a point at which an engine falls silent until its client leaves.
+// stall is a point at which an engine falls silent until its client leaves, or cuts the
+// connection.
 type stall int
 
 const (
 	noStall stall = iota
 	stallAtOnce
 	stallInStream
+	cutInStream
 )
 
-// reply is what an engine says.
+// reply is what an engine says. Its exported part stands in the recordings.
 type reply struct {
-	text string
-	tool string // name of a tool to call after the text, or empty
-	args any    // its arguments
-	// namespace groups the tool with others; Codex has such.
-	namespace string
-	stall     stall
-	status    int    // of an error; 0 for a good answer
-	fault     string // the error's body
+	Text string `json:"text,omitempty"`
+	Tool string `json:"tool,omitempty"` // name of a tool to call after the text
+	Args any    `json:"args,omitempty"` // its arguments
+	// Namespace groups the tool with others; Codex has such.
+	Namespace string `json:"namespace,omitempty"`
+	Status    int    `json:"status,omitempty"` // of an error; 0 for a good answer
+	Fault     string `json:"fault,omitempty"`  // the error's body
+
+	wait  string // the error's Retry-After, or empty
+	stall stall
 }
 
 // traffic is one request to an engine and what it sent back.
@@ -103,6 +104,7 @@ type traffic struct {
 	header  http.Header
 	body    []byte
 	tools   []string
+	said    reply
 
 	status     int
 	sentHeader http.Header
@@ -120,11 +122,20 @@ type engines struct {
 	traffic map[string]*traffic // by the value of answerHeader
 	order   []string
 	last    atomic.Int64
+	stalled chan *traffic // answers that stopped in the middle
 }
+
+// What the daemon asks an engine for itself.
+const (
+	engineMetrics = `vllm:cache_config_info{block_size="16",num_gpu_blocks="65536",kv_cache_size_tokens="1048576"} 1` + "\n" +
+		"vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0\n"
+	engineModels = `{"object":"list","data":[{"id":"` + model + `","object":"model","created":1,"owned_by":"vllm","max_model_len":262144}]}`
+	firstToken   = `{"id":"cmpl-1","object":"text_completion","choices":[{"index":0,"text":"Hi","finish_reason":"length"}]}`
+)
 
 // newEngines starts n scripted replicas.
 func newEngines(t testing.TB, n int) *engines {
-	e := &engines{t: t, traffic: map[string]*traffic{}}
+	e := &engines{t: t, traffic: map[string]*traffic{}, stalled: make(chan *traffic, 100)}
 	for i := range n {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.serve(i, w, r) }))
 		t.Cleanup(server.CloseClientConnections)
@@ -146,7 +157,7 @@ func (e *engines) ask(q *question) reply {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.script == nil {
-		return reply{text: "Hello."}
+		return reply{Text: "Hello."}
 	}
 	return e.script(q)
 }
@@ -180,16 +191,21 @@ func (e *engines) serve(replica int, w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"version":"0.32.0"}`)
 		return
 	case "/metrics":
-		io.WriteString(w, `vllm:cache_config_info{block_size="16",num_gpu_blocks="65536",kv_cache_size_tokens="1048576"} 1`+"\n"+
-			"vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nvllm:kv_cache_usage_perc 0\n")
+		io.WriteString(w, engineMetrics)
 		return
 	case "/v1/models":
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"object":"list","data":[{"id":%q,"object":"model","created":1,"owned_by":"vllm","max_model_len":262144}]}`, model)
+		io.WriteString(w, engineModels)
 		return
 	case "/v1/completions": // asked by the daemon alone, for its first token
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"id":"cmpl-1","object":"text_completion","choices":[{"index":0,"text":"Hi","finish_reason":"length"}]}`)
+		io.WriteString(w, firstToken)
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusNotFound)
+		io.WriteString(w, `{"detail":"Not Found"}`)
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -230,11 +246,14 @@ func (e *engines) send(w http.ResponseWriter, r *http.Request, q *question, kept
 	h.Set("Vary", "Origin")
 	h.Set(answerHeader, number)
 	status := http.StatusOK
-	if said.status != 0 {
-		status = said.status
+	if said.Status != 0 {
+		status = said.Status
+		if said.wait != "" {
+			h.Set("Retry-After", said.wait)
+		}
 	}
 	e.mu.Lock()
-	kept.status, kept.sentHeader, kept.sent = status, h.Clone(), text
+	kept.said, kept.status, kept.sentHeader, kept.sent = said, status, h.Clone(), text
 	e.mu.Unlock()
 	w.WriteHeader(status)
 	if !strings.HasPrefix(contentType, "text/event-stream") {
@@ -248,7 +267,11 @@ func (e *engines) send(w http.ResponseWriter, r *http.Request, q *question, kept
 		_ = out.Flush()          // as above
 		text = text[n:]
 	}
-	if said.stall == stallInStream {
+	switch said.stall {
+	case stallInStream:
+		e.stalled <- kept
 		wait()
+	case cutInStream:
+		panic(http.ErrAbortHandler)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build clients
-
 package clients
 
 import (

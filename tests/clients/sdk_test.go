@@ -25,17 +25,17 @@ func sdkScript(q *question) reply {
 	}
 	switch {
 	case q.has("WEATHER"):
-		return reply{text: "Let me see.", tool: "weather", args: object{"city": "Zürich"}}
+		return reply{Text: "Let me see.", Tool: "weather", Args: object{"city": "Zürich"}}
 	case q.has("it is sunny"):
-		return reply{text: "Sunny in Zürich ☀."}
+		return reply{Text: "Sunny in Zürich ☀."}
 	case q.has("BAD"):
-		return reply{status: http.StatusBadRequest, fault: fault}
+		return reply{Status: http.StatusBadRequest, Fault: fault}
 	case q.has("SILENT"):
 		return reply{stall: stallAtOnce}
 	case q.has("HALF"):
-		return reply{text: "Half", stall: stallInStream}
+		return reply{Text: "Half", stall: stallInStream}
 	}
-	return reply{text: "Hello ☀."}
+	return reply{Text: "Hello ☀."}
 }
 
 func TestSDKs(t *testing.T) {
@@ -53,7 +53,7 @@ func TestSDKs(t *testing.T) {
 	openaiTurns := []string{"placed tool", "sticky tool", "placed named", "sticky named", "sticky named", "sticky named", "sticky named", "sticky named"}
 	anthropicTurns := []string{"placed tool", "sticky tool", "placed named", "sticky named", "sticky named"}
 	weather := map[string]string{}
-	python := filepath.Join(b.clients, "python/bin/python")
+	python := filepath.Join(clients(t), "python/bin/python")
 	for _, sdk := range []struct {
 		program, file string
 		more          object
@@ -71,7 +71,7 @@ func TestSDKs(t *testing.T) {
 			}
 			// The weather of all four begins with the same words and without an id: they are
 			// four conversations all the same.
-			out := b.program(t, newPlace(t), nil, sdk.program, file, b.tap.URL, "gpt-of-"+sdk.file, "conversation-of-"+sdk.file)
+			out := program(t, command(t, newPlace(t), nil, sdk.program, file, b.tap.URL, "gpt-of-"+sdk.file, "conversation-of-"+sdk.file))
 			want := object{}
 			for _, part := range []object{common, sdk.more} {
 				for k, v := range part {
@@ -86,11 +86,13 @@ func TestSDKs(t *testing.T) {
 				t.Errorf("%s saw something else (-want +got):\n%s", sdk.file, d)
 			}
 			turns := b.turns(t)
-			first := expect(t, cast{"tool": "chain", "named": "x-session-id"}, answered(turns), sdk.turns...)
+			first := b.expect(t, cast{"tool": "chain", "named": "x-session-id"}, answered(turns), sdk.turns...)
 			if other := weather[first["tool"].GetConversation()]; other != "" {
 				t.Errorf("the conversations of %s and %s are told as one", other, sdk.file)
 			}
 			weather[first["tool"].GetConversation()] = sdk.file
+			b.recorded(t, strings.Replace(sdk.file, ".", "-", 1))
+			b.kept = nil
 			b.left(t, sdk.file)
 		})
 	}

@@ -1,15 +1,9 @@
-//go:build clients
-
 package clients
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,25 +21,28 @@ type box struct {
 	*engines
 	tap *tap
 
-	clients string // the folder that holds the clients
+	kept []keptTurn // what expect looked at, for the recordings
 }
 
 // newBox starts all of it.
 func newBox(t *testing.T) *box {
-	clients := os.Getenv("LMWARDEN_CLIENTS")
-	if clients == "" {
-		t.Fatal("LMWARDEN_CLIENTS is not set: run make test-clients")
-	}
 	e := newEngines(t, 2)
+	d := newDaemon(t, e.urls...)
+	return &box{Daemon: d, engines: e, tap: newTap(t, d.InferenceURL)}
+}
+
+// newDaemon starts a daemon before engines that are there, and waits until all are
+// ready.
+func newDaemon(t *testing.T, urls ...string) *harness.Daemon {
 	d := harness.Start(t, harness.Options{Config: fmt.Sprintf(`
 models:
   - name: %s
     spec:
       replica_mode: REPLICA_MODE_REMOTE
-      remote_urls: [%q, %q]
+      remote_urls: [%s]
       max_num_seqs: 32
       aliases: ["claude-*", "gpt-*"]
-`, model, e.urls[0], e.urls[1])})
+`, model, strings.Join(urls, ", "))})
 	harness.Within(t, 30*time.Second, func() error {
 		answer, err := d.Replicas.ListReplicas(t.Context(), &lmwardenv1.ListReplicasRequest{Model: model})
 		if err != nil {
@@ -56,56 +53,12 @@ models:
 				return fmt.Errorf("replica %d is %s: %s", r.GetIndex(), r.GetState(), r.GetMessage())
 			}
 		}
-		if len(answer.GetReplicas()) != 2 {
+		if len(answer.GetReplicas()) != len(urls) {
 			return errors.New("the replicas are not there yet")
 		}
 		return nil
 	})
-	return &box{Daemon: d, engines: e, tap: newTap(t, d.InferenceURL), clients: clients}
-}
-
-// place is where one user of a client works.
-type place struct{ home, project string }
-
-// newPlace makes an empty home, and a project with one file. The project is not the
-// home: some clients tell the engine what files are there, and they write into the home.
-func newPlace(t *testing.T) place {
-	p := place{t.TempDir(), t.TempDir()}
-	writeFile(t, filepath.Join(p.project, "notes.txt"), "the answer is blue\n")
-	return p
-}
-
-func writeFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// command is one run of a client, which sees nothing else of the machine.
-func (b *box) command(t *testing.T, at place, env []string, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), name, args...)
-	cmd.Dir = at.project
-	cmd.WaitDelay = 5 * time.Second
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + at.home, "TERM=dumb", "NO_COLOR=1", "LMWARDEN_CLIENTS=" + b.clients,
-	}, env...)
-	return cmd
-}
-
-// program runs one client to its end and returns what it printed.
-func (b *box) program(t *testing.T, at place, env []string, name string, args ...string) string {
-	t.Helper()
-	cmd := b.command(t, at, env, name, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s %s: %v\n%s\n%s", filepath.Base(name), strings.Join(args, " "), err, stdout.String(), stderr.String())
-	}
-	return stdout.String()
+	return d
 }
 
 // exchange is one request in all three views: the client's, the daemon's record, and
@@ -172,7 +125,7 @@ type cast map[string]string
 // conversation: "placed main", "sticky main". Turns of one name are one conversation on
 // one replica; those of two are two conversations. The first record of each is
 // returned.
-func expect(t *testing.T, c cast, got []exchange, want ...string) map[string]*lmwardenv1.RequestRecord {
+func (b *box) expect(t *testing.T, c cast, got []exchange, want ...string) map[string]*lmwardenv1.RequestRecord {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("there were %d turns, want %d: %q", len(got), len(want), want)
@@ -181,6 +134,7 @@ func expect(t *testing.T, c cast, got []exchange, want ...string) map[string]*lm
 	for i, x := range got {
 		class, name, _ := strings.Cut(want[i], " ")
 		r := x.record
+		b.keep(x, want[i], c[name])
 		if x.class() != class || r.GetKeySource() != c[name] {
 			t.Errorf("turn %d (%s): class %s, key from %q; want %s, %q", i+1, name, x.class(), r.GetKeySource(), class, c[name])
 		}

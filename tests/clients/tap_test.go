@@ -1,5 +1,3 @@
-//go:build clients
-
 package clients
 
 import (
@@ -32,8 +30,9 @@ type tap struct {
 	daemon    string
 	transport *http.Transport
 
-	mu  sync.Mutex
-	all []*seen
+	mu     sync.Mutex
+	all    []*seen
+	answer func(*seen) // is told of every answer's head before the client is
 }
 
 // newTap starts a tap before a daemon.
@@ -52,6 +51,13 @@ func (p *tap) take() []*seen {
 	all := p.all
 	p.all = nil
 	return all
+}
+
+// onAnswer sets what is told of every answer's head, before the client has it.
+func (p *tap) onAnswer(told func(*seen)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answer = told
 }
 
 // ServeHTTP passes one exchange on.
@@ -85,6 +91,12 @@ func (p *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer answer.Body.Close()
 	s.status, s.gotHeader = answer.StatusCode, answer.Header.Clone()
+	p.mu.Lock()
+	told := p.answer
+	p.mu.Unlock()
+	if told != nil {
+		told(s)
+	}
 	for name, values := range answer.Header {
 		w.Header()[name] = values
 	}
