@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"strings"
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/upstream"
 	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
@@ -117,22 +116,21 @@ func (x *exchange) tryAgain(back *setback) (bool, error) {
 // try sends the request to the replica and waits for the beginning of the answer: its
 // whole when it is JSON, its first bytes when it flows.
 func (x *exchange) try() (*answer, *setback) {
-	reused := false
-	req, err := x.upstreamRequest(&reused)
+	req, err := x.upstreamRequest()
 	if err != nil {
 		return nil, &setback{cause: err}
 	}
 	sent := time.Now()
-	resp, err := x.place.replica.transport.RoundTrip(req) //nolint:bodyclose // answer.close does, in relay or tryAgain
+	resp, err := x.place.replica.transport.Do(x.attempt.ctx, req) //nolint:bodyclose // answer.close does, in relay or tryAgain
 	if err != nil {
-		return nil, x.setbackOf(err, reused && time.Since(sent) < idleRace)
+		return nil, x.setbackOf(err, time.Since(sent))
 	}
 	x.attempt.watch(x.p.options.StallTimeout)
 	a := &answer{resp: resp}
 	aborted, err := x.beginning(a)
 	if err != nil {
 		a.close()
-		return nil, x.setbackOf(err, false)
+		return nil, x.setbackOf(err, 0)
 	}
 	switch {
 	case aborted:
@@ -169,57 +167,30 @@ func (x *exchange) beginning(a *answer) (aborted bool, err error) {
 	return false, err
 }
 
-// upstreamRequest returns the request for the replica; reused becomes true when it
-// travels on a kept connection.
-func (x *exchange) upstreamRequest(reused *bool) (*http.Request, error) {
+// upstreamRequest returns the request for the replica.
+func (x *exchange) upstreamRequest() (*upstream.Request, error) {
 	body, err := x.upstreamBody()
 	if err != nil {
 		return nil, err
 	}
-	ctx := httptrace.WithClientTrace(x.attempt.ctx, &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) { *reused = info.Reused },
-	})
 	target := x.place.target
-	url := strings.TrimRight(target.URL, "/") + x.r.URL.EscapedPath()
-	if x.r.URL.RawQuery != "" {
-		url += "?" + x.r.URL.RawQuery
-	}
-	reader, length := bodyFor(body)
-	req, err := http.NewRequestWithContext(ctx, x.r.Method, url, reader)
-	if err != nil {
-		return nil, fmt.Errorf("the address %q of replica %s cannot be used: %w", target.URL, target.ID, err)
-	}
-	req.ContentLength = length
-	req.GetBody = nil // or the transport would send it again by itself, uncounted, when a client sets Idempotency-Key
-	// With affinity off the engines' own balancer chooses the rank.
-	req.Header = upstreamHeader(x.r.Header, target, x.place.decision.Class != route.ClassOff)
-	return req, nil
+	return &upstream.Request{
+		Engine: target.URL,
+		Method: x.r.Method,
+		Path:   x.r.URL.EscapedPath(),
+		Query:  x.r.URL.RawQuery,
+		// With affinity off the engines' own balancer chooses the rank.
+		Header: upstreamHeader(x.r.Header, target, x.place.decision.Class != route.ClassOff),
+		Body:   body,
+	}, nil
 }
 
-// dialError wraps what went wrong before a connection stood.
-type dialError struct{ err error }
-
-// Error returns the cause.
-func (e *dialError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *dialError) Unwrap() error { return e.err }
-
-// markDial makes the errors of a dialer recognizable.
-func markDial(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, &dialError{err}
-		}
-		return c, nil
-	}
-}
-
-// setbackOf says what an error of the transport means; idle is true when the
-// connection was a kept one and broke at once.
-func (x *exchange) setbackOf(err error, idle bool) *setback {
-	var dial *dialError
+// setbackOf says what an error of the transport means that came some time after the
+// request was sent.
+func (x *exchange) setbackOf(err error, after time.Duration) *setback {
+	var dial *upstream.DialError
+	var stale *upstream.StaleError
+	var request *upstream.RequestError
 	var ne net.Error
 	switch {
 	case x.attempt.ctx.Err() != nil:
@@ -231,9 +202,11 @@ func (x *exchange) setbackOf(err error, idle bool) *setback {
 			back.again = elsewhere
 		}
 		return back
+	case errors.As(err, &request):
+		return &setback{cause: fmt.Errorf("replica %s cannot be asked: %w", x.place.target.ID, err)}
 	case errors.As(err, &dial):
 		return &setback{cause: fmt.Errorf("%w (%w)", errUnreachable, dial), again: elsewhere, strike: strikeBroken, unsent: true}
-	case idle:
+	case errors.As(err, &stale) && after < idleRace:
 		return &setback{cause: errCut, again: here}
 	case errors.As(err, &ne) && ne.Timeout():
 		return &setback{cause: errHeaderWait, strike: strikeBroken}

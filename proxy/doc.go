@@ -10,6 +10,7 @@
 //   - decide.go, model.go: which conversation it belongs to; [route] decides a replica
 //     and reserves a place there, or holds the request at the door.
 //   - attempt.go, answer.go: one attempt upstream, or two; the rule for the second one.
+//     [upstream] is the connection to the engine.
 //   - relay.go, reply.go: the answer is copied and flushed as it comes, the usage is
 //     read from the frames that pass.
 //   - errors.go: what went wrong, in the words of the API that was called.

@@ -1,9 +1,10 @@
 package proxy
 
 import (
-	"net/http"
 	"sync"
 	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/upstream"
 )
 
 // replica is what the proxy knows of one engine beyond its place in the snapshot. It
@@ -11,7 +12,7 @@ import (
 type replica struct {
 	id        ReplicaID
 	metrics   *replicaMetrics
-	transport *http.Transport // its own, so that its idle connections can be closed alone
+	transport *upstream.Client // its own, so that its idle connections can be closed alone
 
 	// Guarded by the mutex of the model.
 	spec    *Replica // as the latest snapshot says; never changed, only replaced
@@ -25,7 +26,7 @@ type replica struct {
 }
 
 // newReplica returns a replica that nothing uses yet.
-func newReplica(id ReplicaID, transport *http.Transport, metrics *replicaMetrics) *replica {
+func newReplica(id ReplicaID, transport *upstream.Client, metrics *replicaMetrics) *replica {
 	return &replica{
 		id:        id,
 		index:     -1,
@@ -124,26 +125,14 @@ const idleConnTimeout = 3 * time.Second
 // than an engine serves at once.
 const idleConnsPerReplica = 1024
 
-// Sizes of a connection's buffers, in bytes. They are held for as long as a stream is
-// open and hold an event at a time; what is larger passes them by.
-const (
-	connReadBuffer  = 2 << 10
-	connWriteBuffer = 1 << 10
-)
-
-// newTransport returns the way to one replica. It follows no proxy of the
-// environment, does not ask for compression, and waits for response headers without
-// limit: an engine sends none before a prefill of minutes is over.
-func newTransport(o Options) *http.Transport {
-	return &http.Transport{
-		DialContext:           markDial(o.DialContext),
-		DisableCompression:    true,
-		IdleConnTimeout:       idleConnTimeout,
-		MaxIdleConns:          0, // no limit over all; the next one is the limit
-		MaxIdleConnsPerHost:   idleConnsPerReplica,
-		ResponseHeaderTimeout: o.HeaderTimeout,
-		ReadBufferSize:        connReadBuffer,
-		WriteBufferSize:       connWriteBuffer,
-		TLSHandshakeTimeout:   10 * time.Second, // for engines of somebody else
-	}
+// newTransport returns the way to one replica. It waits for response headers without
+// limit unless it is told otherwise: an engine sends none before a prefill of minutes is
+// over.
+func newTransport(o Options) *upstream.Client {
+	return upstream.New(upstream.Options{
+		DialContext:   o.DialContext,
+		HeaderTimeout: o.HeaderTimeout,
+		IdleTimeout:   idleConnTimeout,
+		MaxIdle:       idleConnsPerReplica,
+	})
 }

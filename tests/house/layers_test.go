@@ -26,6 +26,11 @@ var walls = []wall{
 		why:   "the decision core is pure",
 	},
 	{
+		below: "proxy/upstream",
+		only:  []string{},
+		why:   "the way to an engine knows no model and no retry",
+	},
+	{
 		below: "proxy/wire",
 		only:  []string{},
 		why:   "the wire shapes have no policy",
