@@ -92,6 +92,13 @@ func (s *Server) newControl(st *store.Store, a access, metrics prometheus.Regist
 		return nil
 	})
 	trials.plane = s.proxy // nothing is recorded before it serves
+	if err := trials.keepIn(st); err != nil {
+		return nil, err
+	}
+	s.cleanups.push("comparisons", func(context.Context) error {
+		trials.end(time.Now())
+		return nil
+	})
 	box := s.newCards()
 	c := &control{
 		info:        s.info(),

@@ -34,6 +34,7 @@ type comparisons struct {
 	mu     sync.Mutex // guards what follows and the comparisons
 	nextID uint32
 	last   map[string]*comparison
+	kept   comparisonStore // nil keeps them in memory only
 }
 
 // comparison is one comparison of a model.
@@ -50,6 +51,9 @@ type comparison struct {
 
 	report *compare.Report
 	at     time.Time // of the report
+
+	keptAt time.Time              // when its state was last stored
+	former *lmwardenv1.Comparison // of an earlier run of the daemon; nothing else is set then
 }
 
 func newComparisons(plane dataPlane, events *stats.Events) *comparisons {
@@ -115,6 +119,7 @@ func (c *comparisons) start(base *lmwardenv1.RoutingSettings, req *lmwardenv1.St
 		c.byTrial.Delete(old.id)
 	}
 	c.last[req.GetModel()] = one
+	c.keep(req.GetModel(), one, now)
 	c.events.Add(stats.Event{Severity: stats.Note, Kind: "comparison_started", Model: req.GetModel(), Replica: -1, Message: fmt.Sprintf("New conversations of %s are assigned at random to %q and %q for %s.", req.GetModel(), one.names[0], one.names[1], length)})
 	return nil
 }
@@ -128,7 +133,8 @@ func (c *comparisons) stop(model string, one *comparison, why string, now time.T
 	one.report = nil
 	// A model that is gone has no trial any more.
 	_ = c.plane.Compare(model, nil)
-	c.events.Add(stats.Event{Severity: stats.Note, Kind: "comparison_ended", Model: model, Replica: -1, Message: fmt.Sprintf("The comparison of %q and %q on %s has ended. %s", one.names[0], one.names[1], model, one.turns.Report(now, time.Minute, one.names, one.seed).Verdict)})
+	c.keep(model, one, now)
+	c.events.Add(stats.Event{Severity: stats.Note, Kind: "comparison_ended", Model: model, Replica: -1, Message: fmt.Sprintf("The comparison of %q and %q on %s has ended. %s", one.names[0], one.names[1], model, c.show(model, one, now).GetVerdict())})
 }
 
 // tick ends the comparisons whose time is over or whose ground is gone.
@@ -146,15 +152,20 @@ func (c *comparisons) tick(entries []*entry, now time.Time) {
 			if one.running {
 				c.stop(model, one, "the model was removed", now)
 			}
-			c.byTrial.Delete(one.id)
-			delete(c.last, model)
+			c.drop(model, one)
 		case !one.running:
+			// Once more, with the turns that were under way at its end.
+			if settled := one.ends.Add(keepEvery); one.former == nil && one.keptAt.Before(settled) && !now.Before(settled) {
+				c.keep(model, one, now)
+			}
 		case !now.Before(one.ends):
 			c.stop(model, one, "", now)
 		case one.turns.Full():
 			c.stop(model, one, fmt.Sprintf("one setting has seen %d conversations or %d turns, the most that are kept", compare.MaxConversations, compare.MaxTurns), now)
 		case admissionInForce(e.model.GetRouting()) != lmwardenv1.Admission_ADMISSION_NONE:
 			c.stop(model, one, "admission was switched on, under which the door chooses the replicas", now)
+		case now.Sub(one.keptAt) >= keepEvery:
+			c.keep(model, one, now)
 		}
 	}
 }

@@ -61,7 +61,6 @@ func (c *control) comparison(model string) (*lmwardenv1.Comparison, error) {
 	if _, err := c.models.get(model); err != nil {
 		return nil, err
 	}
-	view, _ := c.plane.View(model)
 	all := c.comparisons
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -69,11 +68,7 @@ func (c *control) comparison(model string) (*lmwardenv1.Comparison, error) {
 	if one == nil {
 		return nil, noComparison(model)
 	}
-	now := c.now()
-	if one.report == nil || now.Sub(one.at) >= reportEvery {
-		one.report, one.at = one.turns.Report(now, max(view.Learned.Linger, time.Second), one.names, one.seed), now
-	}
-	return one.shown(model), nil
+	return all.show(model, one, c.now()), nil
 }
 
 // shown returns a comparison in the API's terms. The caller holds the mutex of all.
@@ -139,5 +134,5 @@ func comparisonUnderAdmission(model string) error {
 }
 
 func noComparison(model string) error {
-	return &refusal{connect.CodeNotFound, "NOT_FOUND", fmt.Sprintf("no comparison was made on model %s since the daemon started; begin one with lmwarden compare start", model), map[string]string{"model": model}}
+	return &refusal{connect.CodeNotFound, "NOT_FOUND", fmt.Sprintf("no comparison was made on model %s; begin one with lmwarden compare start", model), map[string]string{"model": model}}
 }

@@ -96,21 +96,33 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestIntervalsHoldWhatTheyPromise compares arms without a difference many times: about
-// one interval in twenty may leave out 0.
+// TestIntervalsHoldWhatTheyPromise makes many comparisons whose true difference is known,
+// none among them: about one interval in twenty may leave out the truth, and so many
+// verdicts may see a difference where there is none.
 func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
-	wrong := 0
-	const times = 40
-	for n := range times {
-		c, rng := New(), rand.New(rand.NewPCG(uint64(n), 7))
-		talks(c, 0, 40, 1, rng)
-		talks(c, 1, 40, 1, rng)
-		if f := report(c).Figures[FirstTokenMean]; f.Low > 0 || f.High < 0 {
-			wrong++
+	const times = 60
+	for _, truth := range []float64{0, 0.5, -0.5} {
+		missed, named := 0, map[string]int{}
+		for n := range times {
+			c, rng := New(), rand.New(rand.NewPCG(uint64(n), 7))
+			talks(c, 0, 25, 1, rng)
+			talks(c, 1, 25, 1+truth, rng)
+			r := c.Report(noon.Add(time.Hour), time.Minute, [2]string{"on", "off"}, uint64(n))
+			if f := r.Figures[FirstTokenMean]; f.Low > truth || f.High < truth {
+				missed++
+			}
+			word, _, _ := strings.Cut(r.Verdict, " ")
+			named[word]++
 		}
-	}
-	if wrong > 7 {
-		t.Errorf("%d of %d intervals leave out the truth, want about 2", wrong, times)
+		if missed > times/8 || missed == 0 {
+			t.Errorf("a true difference of %g: %d of %d intervals leave it out, want about %d", truth, missed, times, times/20)
+		}
+		switch {
+		case truth == 0 && named["on"]+named["off"] > times/8:
+			t.Errorf("%d of %d verdicts see a difference where there is none", named["on"]+named["off"], times)
+		case truth > 0 && (named["on"] < times*9/10 || named["off"] > 0), truth < 0 && (named["off"] < times*9/10 || named["on"] > 0):
+			t.Errorf("a true difference of %g: the verdicts begin with %v", truth, named)
+		}
 	}
 }
 

@@ -156,11 +156,11 @@ type RoutingServiceClient interface {
 	// random to one of them and keeps it. It ends by itself, after which every
 	// conversation goes on with the model's settings. FAILED_PRECONDITION while one runs,
 	// and while admission holds requests, because the door then chooses the replicas.
-	// INVALID_ARGUMENT names settings that cannot run side by side. A comparison does not
-	// outlive the daemon.
+	// INVALID_ARGUMENT names settings that cannot run side by side. A comparison ends
+	// with the daemon; what it has shown is kept.
 	StartComparison(context.Context, *v1.StartComparisonRequest) (*v1.StartComparisonResponse, error)
-	// Returns the comparison of a model that runs, or the last one. NOT_FOUND when there
-	// was none since the daemon started.
+	// Returns the comparison of a model that runs, or the last one, also
+	// after a restart of the daemon. NOT_FOUND when there was none.
 	GetComparison(context.Context, *v1.GetComparisonRequest) (*v1.GetComparisonResponse, error)
 	// Ends the comparison of a model now; its figures stay. Stopping one that has ended
 	// changes nothing.
@@ -218,11 +218,11 @@ type RoutingServiceHandler interface {
 	// random to one of them and keeps it. It ends by itself, after which every
 	// conversation goes on with the model's settings. FAILED_PRECONDITION while one runs,
 	// and while admission holds requests, because the door then chooses the replicas.
-	// INVALID_ARGUMENT names settings that cannot run side by side. A comparison does not
-	// outlive the daemon.
+	// INVALID_ARGUMENT names settings that cannot run side by side. A comparison ends
+	// with the daemon; what it has shown is kept.
 	StartComparison(context.Context, *v1.StartComparisonRequest) (*v1.StartComparisonResponse, error)
-	// Returns the comparison of a model that runs, or the last one. NOT_FOUND when there
-	// was none since the daemon started.
+	// Returns the comparison of a model that runs, or the last one, also
+	// after a restart of the daemon. NOT_FOUND when there was none.
 	GetComparison(context.Context, *v1.GetComparisonRequest) (*v1.GetComparisonResponse, error)
 	// Ends the comparison of a model now; its figures stay. Stopping one that has ended
 	// changes nothing.

@@ -867,8 +867,8 @@ export const RoutingService: GenService<{
    * random to one of them and keeps it. It ends by itself, after which every
    * conversation goes on with the model's settings. FAILED_PRECONDITION while one runs,
    * and while admission holds requests, because the door then chooses the replicas.
-   * INVALID_ARGUMENT names settings that cannot run side by side. A comparison does not
-   * outlive the daemon.
+   * INVALID_ARGUMENT names settings that cannot run side by side. A comparison ends
+   * with the daemon; what it has shown is kept.
    *
    * @generated from rpc lmwarden.v1.RoutingService.StartComparison
    */
@@ -878,8 +878,8 @@ export const RoutingService: GenService<{
     output: typeof StartComparisonResponseSchema;
   },
   /**
-   * Returns the comparison of a model that runs, or the last one. NOT_FOUND when there
-   * was none since the daemon started.
+   * Returns the comparison of a model that runs, or the last one, also
+   * after a restart of the daemon. NOT_FOUND when there was none.
    *
    * @generated from rpc lmwarden.v1.RoutingService.GetComparison
    */
