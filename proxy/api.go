@@ -38,6 +38,9 @@ type Model struct {
 	Replicas           []Replica // by index
 	// State says, for a person, why no replica is ready: "starting: loading weights".
 	State string
+	// NextStart is when the next start of an engine is due after a failure; zero when none
+	// is.
+	NextStart time.Time
 	// Halted says that State stays as it is until a person acts: the model is stopped or
 	// none of its engines starts. A client is then not told to try again.
 	Halted bool

@@ -19,8 +19,9 @@ import (
 //   - to another replica, when the first one could not be reached, cut the connection
 //     before a byte of its answer was passed on, says that its engine is dead, answers
 //     503, aborts the answer before its first token though nobody asked for that, or was
-//     drained. What it was doing for the request has ended with the
-//     connection.
+//     drained. What it was doing for the request has ended with the connection. The next
+//     life of a replica is another replica: where there is nobody else the request waits
+//     for it at the door.
 //   - to the same replica on a new connection, when a kept connection broke as the
 //     request was sent: the engine had closed it as idle and never read the request.
 //     When there is nobody to connect to it has died instead, nothing was sent, and
@@ -94,8 +95,8 @@ func (x *exchange) tryAgain(back *setback) (bool, error) {
 		// The other idle connections are as old, or older.
 		x.place.replica.transport.CloseIdleConnections()
 	case elsewhere:
-		if x.place.ticket == 0 || !x.model.reroute(time.Now(), &x.place) {
-			return false, nil
+		if moved, err := x.moveOn(back); !moved {
+			return false, err
 		}
 	default:
 		return false, nil

@@ -114,23 +114,18 @@ func (x *exchange) decide() error {
 	case route.Held:
 		return x.await()
 	case route.RefusedFull:
-		return errQueueFull
+		return &later{errQueueFull, x.model.queueTime()}
 	default:
+		now := time.Now()
 		if q.Bound {
-			return &holderRestsError{q.Rank, x.identity.PreviousResponse}
+			return &holderRestsError{q.Rank, x.identity.PreviousResponse, x.model.restsFor(now)}
 		}
-		none := &noReplicaError{model: x.model.name, rank: -1}
-		none.state, none.halted = x.model.state()
-		if x.model.anyReady() { // so it was the replica that the client named
-			none.rank, none.state, none.halted = q.Rank, "", false
-			none.tripped = x.model.tripped(q.Rank)
-		}
-		return none
+		return x.model.unready(now, q.Rank)
 	}
 }
 
 // holdGrace is added to the longest hold of a model before the proxy gives up by
-// itself: the core lets everybody go by then, unless no replica is left.
+// itself: the core lets everybody go by then, unless no replica is ready.
 const holdGrace = 5 * time.Second
 
 // await waits at the door. Who leaves meanwhile has cost nothing. The wait is measured
@@ -138,7 +133,7 @@ const holdGrace = 5 * time.Second
 func (x *exchange) await() error {
 	x.signsOfLife()
 	came := time.Now()
-	limit := time.NewTimer(x.holdLeft(came))
+	limit := time.NewTimer(max(x.holdLeft(came), 0))
 	defer limit.Stop()
 	for {
 		select {
@@ -148,18 +143,24 @@ func (x *exchange) await() error {
 			return x.ended()
 		case <-limit.C:
 			left := x.holdLeft(came) // the settings may have changed
-			if left <= 0 {
-				return errHeldTooLong
+			switch {
+			case left > 0:
+				limit.Reset(left)
+			case !x.model.anyReady():
+				return x.model.unready(time.Now(), -1)
+			case left > -holdGrace:
+				limit.Reset(left + holdGrace)
+			default:
+				return &later{errHeldTooLong, x.model.queueTime()}
 			}
-			limit.Reset(left)
 		}
 	}
 }
 
-// holdLeft returns how long a request may still wait that came to the door at a moment:
-// as long as the model says, and the grace at least.
+// holdLeft returns how long a request may still wait that came to the door at a moment, as
+// the model says. It is negative by at most the time that it has waited at this door.
 func (x *exchange) holdLeft(came time.Time) time.Duration {
-	return max(x.model.longestHold()-time.Since(x.arrived), -time.Since(came)) + holdGrace
+	return max(x.model.longestHold()-time.Since(x.arrived), -time.Since(came))
 }
 
 // signsOfLife keeps a stream open that has nothing to say yet.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/wire"
 )
@@ -27,7 +28,7 @@ var (
 	errModelType    = errors.New("model must be a string")
 	errUnknownPath  = errors.New("there is nothing at this path")
 	errQueueFull    = errors.New("too many requests wait for this model")
-	errHeldTooLong  = errors.New("no replica became ready while the request waited")
+	errHeldTooLong  = errors.New("the request was not let in for as long as it may wait")
 	errModelGone    = errors.New("the model was removed while the request waited")
 	errDrained      = errors.New("the replica was stopped while it worked on the request")
 	errClosing      = errors.New("the proxy is shutting down")
@@ -93,6 +94,7 @@ type noReplicaError struct {
 	tripped bool
 	// halted says that trying again does not help before a person acted.
 	halted bool
+	after  time.Duration // until it may be tried again
 }
 
 // Error says why no replica is ready.
@@ -110,7 +112,7 @@ func (e *noReplicaError) Error() string {
 	if e.halted {
 		return s + "."
 	}
-	return s + ". Try again in a few seconds."
+	return fmt.Sprintf("%s. Try again in %d s.", s, wholeSeconds(e.after))
 }
 
 // unknownResponseError refuses a stored response whose maker is not known.
@@ -126,12 +128,13 @@ func (e *unknownResponseError) Error() string {
 type holderRestsError struct {
 	replica  int // its index
 	response string
+	after    time.Duration // until it may be tried again
 }
 
 // Error names both.
 func (e *holderRestsError) Error() string {
-	return fmt.Sprintf("Replica %d alone holds the response `%s`, and it takes no requests now. Try again in a few seconds.",
-		e.replica, clip(e.response, longestName))
+	return fmt.Sprintf("Replica %d alone holds the response `%s`, and it takes no requests now. Try again in %d s.",
+		e.replica, clip(e.response, longestName), wholeSeconds(e.after))
 }
 
 // longestName is how much of a name that a client sent is repeated to it, in bytes.
@@ -172,7 +175,7 @@ func refusalOf(err error, requestID string) refusal {
 	case errors.As(err, &method):
 		return refusal{status: http.StatusMethodNotAllowed, message: sentence(err), allow: method.allow}
 	case errors.As(err, &none):
-		r := refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
+		r := refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: wholeSeconds(none.after)}
 		if none.halted {
 			r.retryAfter = 0
 		}
@@ -180,7 +183,7 @@ func refusalOf(err error, requestID string) refusal {
 	case errors.As(err, &response):
 		return refusal{status: http.StatusNotFound, message: err.Error()}
 	case errors.As(err, &rests):
-		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: 5}
+		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: wholeSeconds(rests.after)}
 	case errors.As(err, &syntax), errors.As(err, &form):
 		return refusal{status: http.StatusBadRequest, message: sentence(err)}
 	}
@@ -188,6 +191,9 @@ func refusalOf(err error, requestID string) refusal {
 		if errors.Is(err, known.err) {
 			r := known.refusal
 			r.message = sentence(err) + r.message
+			if wait := new(later); errors.As(err, &wait) {
+				r.retryAfter = wholeSeconds(wait.after)
+			}
 			return r
 		}
 	}
@@ -210,8 +216,8 @@ var refusals = []struct {
 	{errBodyEncoded, refusal{status: http.StatusUnsupportedMediaType, message: " Send it without Content-Encoding."}},
 	{errModelType, refusal{status: http.StatusBadRequest, message: " Send the name of one that GET /v1/models lists.", param: "model"}},
 	{errUnknownPath, refusal{status: http.StatusNotFound, message: " The API is under /v1, beginning with GET /v1/models."}},
-	{errQueueFull, refusal{status: http.StatusServiceUnavailable, message: " Try again later.", retryAfter: 30}},
-	{errHeldTooLong, refusal{status: http.StatusServiceUnavailable, message: " Try again later.", retryAfter: 15}},
+	{errQueueFull, refusal{status: http.StatusServiceUnavailable, message: " Try again later."}}, // when, later says
+	{errHeldTooLong, refusal{status: http.StatusServiceUnavailable, message: " Try again later."}},
 	{errModelGone, refusal{status: http.StatusNotFound, param: "model"}},
 	{errDrained, refusal{status: http.StatusServiceUnavailable, message: " Send the request again.", retryAfter: 1}},
 	{errClosing, refusal{status: http.StatusServiceUnavailable, message: " Send the request again later.", retryAfter: 5}},

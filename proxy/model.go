@@ -21,7 +21,11 @@ type model struct {
 	known    map[ReplicaID]*replica // also those that left the snapshot with requests in flight
 	replicas []*replica             // by index, as the core knows them
 	waiting  map[route.Ticket]*reservation
-	recheck  time.Time // when the next breaker's pause ends; zero when none runs
+	recheck  time.Time     // when the next breaker's pause ends; zero when none runs
+	served   bool          // a replica has been ready since the model began to run
+	away     time.Time     // since when none is; zero while one is
+	absence  time.Duration // length of the last time without any; 0 when there was none
+	changed  chan struct{} // closed when the replicas change; nil while nobody waits for that
 }
 
 // reservation is the place of one request with a model: at its door, or on a replica.
@@ -57,6 +61,7 @@ func (m *model) reserve(now time.Time, q *route.Request, v *reservation) route.V
 	if !m.recheck.IsZero() && !now.Before(m.recheck) {
 		m.tellCore(now)
 	}
+	q.Patient = m.returns()
 	ticket, verdict := m.core.Arrive(now, q, &v.decision)
 	switch verdict {
 	case route.Forward:
@@ -121,33 +126,6 @@ func (m *model) firstByte(now time.Time, v *reservation) {
 	defer m.mu.Unlock()
 	m.core.FirstByte(now, v.ticket)
 	m.deliver(now)
-}
-
-// reroute moves a request that got no first byte to another replica. Where places are
-// kept it goes back to the door with its time of arrival, and v.ready is closed when it
-// may go; else it is moved at once, and v.ready is nil. False means that there is no
-// other replica, and that nothing has changed.
-func (m *model) reroute(now time.Time, v *reservation) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.spec == nil {
-		return false
-	}
-	if m.core.Requeue(now, v.ticket) {
-		m.leave(now, v)
-		v.target, v.decision = nil, route.Decision{}
-		m.wait(v)
-		m.deliver(now)
-		return true
-	}
-	if !m.core.Reroute(now, v.ticket, &v.decision) {
-		return false
-	}
-	m.leave(now, v)
-	v.ready = nil
-	m.seat(now, v)
-	m.deliver(now)
-	return true
 }
 
 // wait enters a request among those that wait at the door. The caller holds mu.
@@ -246,17 +224,7 @@ func (m *model) tellCore(now time.Time) {
 		told[i].Ready = told[i].Ready && (admitted == 0 || r.breaker.admits(now))
 	}
 	m.core.SetReplicas(now, told)
-}
-
-// state says for the client why no replica is ready, and whether that lasts until a
-// person acts.
-func (m *model) state() (why string, halted bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.spec == nil {
-		return "", false
-	}
-	return m.spec.State, m.spec.Halted
+	m.noteReady(now)
 }
 
 // anyReady says whether any replica takes requests.
@@ -269,13 +237,6 @@ func (m *model) anyReady() bool {
 		}
 	}
 	return false
-}
-
-// tripped says whether a replica, by index, takes requests but for its breaker.
-func (m *model) tripped(index int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return index >= 0 && index < len(m.replicas) && !m.replicas[index].rests()
 }
 
 // hidesAttribution says whether no engine of the model sees attribution blocks.

@@ -97,7 +97,7 @@ func (x *exchange) carryToOwner() error {
 		return &unknownResponseError{id}
 	}
 	if !x.model.visit(time.Now(), index, &x.place) {
-		return &holderRestsError{index, id}
+		return &holderRestsError{index, id, x.model.restsFor(time.Now())}
 	}
 	return x.forward()
 }

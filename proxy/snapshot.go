@@ -129,6 +129,7 @@ func (m *model) retire(now time.Time) bool {
 	}
 	m.replicas = nil
 	m.core.SetReplicas(now, nil)
+	m.noteReady(now)
 	m.sweep()
 	return len(m.known) == 0
 }
@@ -163,6 +164,7 @@ func (m *model) close() {
 	m.spec, m.replicas = nil, nil
 	m.core.SetReplicas(time.Now(), nil)
 	m.dismiss(errClosing)
+	m.noteReady(time.Now())
 	for _, r := range m.known {
 		r.cut(errClosing)
 		r.transport.CloseIdleConnections()

@@ -41,6 +41,7 @@ func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Mo
 		StripAttribution: e.model.GetRouting().GetStripAttribution(),
 		State:            state,
 		Halted:           halted,
+		NextStart:        nextStart(statuses),
 	}
 	count := len(r.places.placed[e.name()].groups)
 	ready := false
@@ -88,6 +89,17 @@ func (r *reconciler) routeReplica(st supervisor.Status, spec *lmwardenv1.ModelSp
 		out.MaxBatchedTokens = int(*f.MaxBatchedTokens)
 	}
 	return out
+}
+
+// nextStart returns when the first of the replicas that have failed is started again; zero
+// when none is to be.
+func nextStart(statuses []supervisor.Status) (first time.Time) {
+	for _, st := range statuses {
+		if st.State == supervisor.Backoff && (first.IsZero() || st.NextStart.Before(first)) {
+			first = st.NextStart
+		}
+	}
+	return first
 }
 
 // serves says whether a replica answers requests, be it slowly.

@@ -52,6 +52,19 @@ func (c *Core) Strand(now time.Time, t Ticket) bool {
 	return true
 }
 
+// guessTurn is how long a turn takes, in seconds, until the first one has ended.
+const guessTurn = 10.0
+
+// QueueTime returns how long those who wait will take to be let in, at the pace at which
+// turns end: for one who is told to come back later.
+func (c *Core) QueueTime() time.Duration {
+	turn := guessTurn
+	if c.learned.service.known() {
+		turn = c.learned.service.value
+	}
+	return time.Duration(float64(c.held()) * turn / float64(max(1, c.inFlight)) * float64(time.Second))
+}
+
 // absolve forgets that a replica has failed requests: it is gone, or begins a new life.
 func (c *Core) absolve(replica int) {
 	for _, ti := range c.door.stranded {
