@@ -85,6 +85,12 @@ func mustJSON(v any) []byte {
 	return []byte(strings.TrimSuffix(b.String(), "\n"))
 }
 
+// pyFloat is a number that is encoded as Python does it: whole ones with a fraction.
+type pyFloat float64
+
+// MarshalJSON writes the number.
+func (f pyFloat) MarshalJSON() ([]byte, error) { return []byte(pyNumber(float64(f))), nil }
+
 // writeJSON answers with a whole JSON body.
 func writeJSON(w http.ResponseWriter, status int, body []byte) {
 	h := w.Header()

@@ -14,12 +14,12 @@ const mostLogprobs = 20
 // always the likeliest.
 type candidate struct {
 	text string
-	prob float64
+	prob pyFloat
 }
 
 // candidatesFor returns the token and its n-1 best alternatives; at least the token.
 func candidatesFor(id uint32, text string, n int) []candidate {
-	list := []candidate{{text, -0.25 - float64(id%64)/256}}
+	list := []candidate{{text, -0.25 - pyFloat(id%64)/256}}
 	for i := 1; len(list) < n; i++ {
 		other := " " + words[(int(id)+i)%len(words)]
 		if other != text {
@@ -41,7 +41,7 @@ func (q *sequence) tokenAt(i int) (uint32, string) {
 // chatLogprob is one token of the chat API's log probabilities.
 type chatLogprob struct {
 	Token   string         `json:"token"`
-	Logprob float64        `json:"logprob"`
+	Logprob pyFloat        `json:"logprob"`
 	Bytes   []int          `json:"bytes"`
 	Top     *[]chatLogprob `json:"top_logprobs,omitempty"`
 }
@@ -79,9 +79,9 @@ func (c *call) chatLogprobs(q *sequence, from, to int) json.RawMessage {
 // textLogprobs are those of the completions API.
 type textLogprobs struct {
 	Offsets []int                `json:"text_offset"`
-	Probs   []*float64           `json:"token_logprobs"`
+	Probs   []*pyFloat           `json:"token_logprobs"`
 	Tokens  []string             `json:"tokens"`
-	Top     []map[string]float64 `json:"top_logprobs"`
+	Top     []map[string]pyFloat `json:"top_logprobs"`
 }
 
 // completionLogprobs encodes those of the output tokens from up to, not including, to,
@@ -100,7 +100,7 @@ func (c *call) completionLogprobs(q *sequence, from, to int) json.RawMessage {
 			return
 		}
 		list := candidatesFor(id, text, c.logprobs)
-		top := make(map[string]float64, len(list))
+		top := make(map[string]pyFloat, len(list))
 		for _, other := range list {
 			top[other.text] = other.prob
 		}
@@ -122,7 +122,7 @@ func (c *call) completionLogprobs(q *sequence, from, to int) json.RawMessage {
 
 // promptLogprob is one candidate for a place in a prompt.
 type promptLogprob struct {
-	Logprob float64 `json:"logprob"`
+	Logprob pyFloat `json:"logprob"`
 	Rank    int     `json:"rank"`
 	Decoded string  `json:"decoded_token"`
 }

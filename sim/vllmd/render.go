@@ -8,12 +8,12 @@ import (
 // samplingParams are those of a rendered request. The simulation does not sample: what
 // it does not keep of a request has vLLM's defaults.
 type samplingParams struct {
-	PresencePenalty   float64 `json:"presence_penalty"`
-	FrequencyPenalty  float64 `json:"frequency_penalty"`
-	RepetitionPenalty float64 `json:"repetition_penalty"`
-	Temperature       float64 `json:"temperature"`
-	TopP              float64 `json:"top_p"`
-	MinP              float64 `json:"min_p"`
+	PresencePenalty   pyFloat `json:"presence_penalty"`
+	FrequencyPenalty  pyFloat `json:"frequency_penalty"`
+	RepetitionPenalty pyFloat `json:"repetition_penalty"`
+	Temperature       pyFloat `json:"temperature"`
+	TopP              pyFloat `json:"top_p"`
+	MinP              pyFloat `json:"min_p"`
 	Stop              []int   `json:"stop"`
 	StopTokenIDs      []int   `json:"stop_token_ids"`
 	MaxTokens         int     `json:"max_tokens"`

@@ -75,10 +75,10 @@ type response struct {
 	Object            string            `json:"object"`
 	Output            []any             `json:"output"`
 	ParallelToolCalls bool              `json:"parallel_tool_calls"`
-	Temperature       json.RawMessage   `json:"temperature"`
+	Temperature       pyFloat           `json:"temperature"`
 	ToolChoice        any               `json:"tool_choice"`
 	Tools             []responseTool    `json:"tools"`
-	TopP              json.RawMessage   `json:"top_p"`
+	TopP              pyFloat           `json:"top_p"`
 	Background        bool              `json:"background"`
 	MaxOutputTokens   int               `json:"max_output_tokens"`
 	MaxToolCalls      nullable          `json:"max_tool_calls"`
@@ -93,16 +93,13 @@ type response struct {
 	Usage             *responseUsage    `json:"usage"`
 	User              nullable          `json:"user"`
 	Metrics           optional          `json:"metrics,omitempty"`
-	PresencePenalty   json.RawMessage   `json:"presence_penalty"`
-	FrequencyPenalty  json.RawMessage   `json:"frequency_penalty"`
+	PresencePenalty   pyFloat           `json:"presence_penalty"`
+	FrequencyPenalty  pyFloat           `json:"frequency_penalty"`
 	KVTransfer        nullable          `json:"kv_transfer_params"`
 	ECTransfer        nullable          `json:"ec_transfer_params"`
 	InputMessages     nullable          `json:"input_messages"`
 	OutputMessages    nullable          `json:"output_messages"`
 }
-
-// pyFloat encodes a whole number as Python writes a float.
-func pyFloat(s string) json.RawMessage { return json.RawMessage(s) }
 
 // responseTool is a tool as the resource repeats it.
 type responseTool struct {
@@ -121,9 +118,9 @@ type responseTool struct {
 func (c *call) resource(done bool) response {
 	r := response{
 		ID: "resp_" + c.id, CreatedAt: c.created, Model: c.model, Object: "response", Output: []any{},
-		ParallelToolCalls: c.parallel, Temperature: pyFloat("1.0"), ToolChoice: c.choice.kind, Tools: []responseTool{},
-		TopP: pyFloat("1.0"), MaxOutputTokens: c.maxTokens, ServiceTier: "auto", Status: "in_progress",
-		Truncation: "disabled", PresencePenalty: pyFloat("0.0"), FrequencyPenalty: pyFloat("0.0"),
+		ParallelToolCalls: c.parallel, Temperature: 1, ToolChoice: c.choice.kind, Tools: []responseTool{},
+		TopP: 1, MaxOutputTokens: c.maxTokens, ServiceTier: "auto", Status: "in_progress",
+		Truncation: "disabled", PresencePenalty: 0, FrequencyPenalty: 0,
 	}
 	for _, t := range c.tools {
 		r.Tools = append(r.Tools, responseTool{Name: t.name, Parameters: t.schema, Type: "function"})

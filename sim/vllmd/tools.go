@@ -2,9 +2,7 @@ package vllmd
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 )
@@ -87,31 +85,28 @@ func readChoice(raw json.RawMessage, tools []tool) toolChoice {
 	return toolChoice{kind: word}
 }
 
-// checkChoice refuses choices that this server or this request cannot serve.
+// checkChoice refuses choices that cannot be, and those that this server cannot serve.
 func (s *server) checkChoice(c toolChoice, tools []tool, given bool) error {
 	const param = "tool_choice"
-	if given && c.kind != choiceNone && len(tools) == 0 {
-		return badRequest(param, "When using `tool_choice`, `tools` must be set. (parameter=tool_choice)")
+	switch c.kind {
+	case choiceNone, choiceAuto, choiceRequired, choiceNamed:
+	default:
+		return badRequest(param, "Invalid value for `tool_choice`: %s! Only named tools, \"none\", \"auto\" or \"required\" are supported. (parameter=tool_choice)", c.kind)
 	}
 	switch {
-	case c.kind == choiceNone || s.opt.tools:
+	case given && c.kind != choiceNone && len(tools) == 0:
+		return badRequest(param, "When using `tool_choice`, `tools` must be set. (parameter=tool_choice)")
+	case c.kind == choiceNamed && !slices.ContainsFunc(tools, func(t tool) bool { return t.name == c.name }):
+		return badRequest(param, "The tool specified in `tool_choice` does not match any of the specified `tools` (parameter=tool_choice)")
+	case c.kind == choiceNone || c.kind == choiceAuto && s.opt.tools || c.kind != choiceAuto && s.opt.toolParser:
+		return nil
 	case c.kind == choiceAuto:
 		return badRequest("", `"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`)
-	case c.kind == choiceNamed && !s.opt.toolParser:
+	case c.kind == choiceNamed:
 		return badRequest("", `tool_choice=function "%s" requires --tool-call-parser to be set`, c.name)
-	case !s.opt.toolParser:
+	default:
 		return badRequest("", `tool_choice="%s" requires --tool-call-parser to be set`, c.kind)
 	}
-	switch c.kind {
-	case choiceNone, choiceAuto, choiceRequired:
-		return nil
-	case choiceNamed:
-		if !slices.ContainsFunc(tools, func(t tool) bool { return t.name == c.name }) {
-			return badRequest(param, "The tool specified in `tool_choice` does not match any of the specified `tools` (parameter=tool_choice)")
-		}
-		return nil
-	}
-	return &apiError{http.StatusBadRequest, "BadRequestError", fmt.Sprintf("Invalid value for `tool_choice`: %s! Only named tools, \"none\", \"auto\" or \"required\" are supported. (parameter=tool_choice)", c.kind), param}
 }
 
 // toolCall is an answer that calls a tool. The offsets are those of the text that the

@@ -3,6 +3,7 @@ package vllmd
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // nullable encodes as null. It keeps keys that vLLM always writes and we never fill.
@@ -152,22 +153,22 @@ func (c *call) requestMetrics() optional {
 		return raw("null")
 	}
 	ev := c.seqs[0].latest
-	ms := func(from, to int64) float64 { return float64(to-from) / 1e6 }
+	ms := func(from, to time.Duration) pyFloat { return pyFloat((to - from).Seconds() * 1000) }
 	t := ev.Timing
-	first, decode := ms(int64(t.Arrived), int64(t.First)), ms(int64(t.First), int64(ev.At))
+	first, decode := ms(t.Arrived, t.First), ms(t.First, ev.At)
 	m := struct {
-		First      float64  `json:"time_to_first_token_ms"`
-		Generation float64  `json:"generation_time_ms"`
-		Queue      float64  `json:"queue_time_ms"`
+		First      pyFloat  `json:"time_to_first_token_ms"`
+		Generation pyFloat  `json:"generation_time_ms"`
+		Queue      pyFloat  `json:"queue_time_ms"`
 		Between    optional `json:"mean_itl_ms,omitempty"`
-		PerSecond  float64  `json:"tokens_per_second"`
+		PerSecond  pyFloat  `json:"tokens_per_second"`
 		Spec       optional `json:"speculative_decoding,omitempty"`
-	}{First: first, Generation: decode, Queue: ms(int64(t.Arrived), int64(t.Scheduled))}
+	}{First: first, Generation: decode, Queue: ms(t.Arrived, t.Scheduled)}
 	if ev.Output > 1 {
-		m.Between = raw(string(mustJSON(decode / float64(ev.Output-1))))
+		m.Between = raw(string(mustJSON(decode / pyFloat(ev.Output-1))))
 	}
 	if whole := first + decode; whole > 0 {
-		m.PerSecond = float64(ev.Output) / whole * 1000
+		m.PerSecond = pyFloat(ev.Output) / whole * 1000
 	}
 	if !c.stream { // a stream leaves out what is null
 		m.Spec = raw("null")

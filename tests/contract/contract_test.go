@@ -22,6 +22,8 @@ func TestEngine(t *testing.T) {
 		{"metrics", metricsHold},
 		{"metrics of the simulated engine", metricsAgree},
 		{"metrics count what usage says", metricsCount},
+		{"a stop ends an answer", stops},
+		{"tokens turn back into their text", roundTrip},
 		{"an idle connection is closed after 5 s", keepAlive},
 		{"a client that goes away ends its stream", abortStream},
 		{"a client that goes away ends its request", abortWhole},
@@ -54,7 +56,12 @@ func TestEndings(t *testing.T) {
 	})
 	t.Run("the engine core is killed", func(t *testing.T) {
 		core.waitReady(t)
-		killCore(t, core)
+		killInner(t, core, core.core())
+	})
+	t.Run("a worker is killed", func(t *testing.T) {
+		e := startWith(t, subject(t), workerFlags...)
+		e.waitReady(t)
+		killInner(t, e, e.member("VLLM::Worker"))
 	})
 }
 

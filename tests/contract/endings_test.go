@@ -98,13 +98,16 @@ func killServer(t *testing.T, e *engine) {
 	e.killGroup(t)
 }
 
-// killCore: /health says so and requests fail, until the API server ends by itself
-// within some seconds: it looks after its engine core now and then, and when a request
-// has failed.
-func killCore(t *testing.T, e *engine) {
+// killInner kills an inner process, the engine core or its worker: /health says so and
+// requests fail, until the API server ends by itself within some seconds: it looks after
+// its engine core now and then, and when a request has failed.
+func killInner(t *testing.T, e *engine, pid int) {
+	if pid == 0 {
+		t.Fatalf("the process is not among %v", e.group())
+	}
 	chat, messages := e.openStream(t, chatPath).rest(), e.openStream(t, "/v1/messages").rest()
 	responses := e.beginStream(t, "/v1/responses", `{"model":"tiny","input":"count","max_output_tokens":3800,"temperature":0,"stream":true}`).rest()
-	if err := syscall.Kill(e.core(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()

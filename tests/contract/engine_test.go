@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,6 +59,12 @@ type engine struct {
 // start starts an engine in a process group of its own. The test's end kills it.
 func start(t *testing.T, p program) *engine {
 	t.Helper()
+	return startWith(t, p)
+}
+
+// startWith starts an engine with further flags.
+func startWith(t *testing.T, p program, flags ...string) *engine {
+	t.Helper()
 	e := &engine{program: p, address: harness.FreeAddress(t), gone: make(chan struct{})}
 	e.url = "http://" + e.address
 	host, port, _ := strings.Cut(e.address, ":")
@@ -67,12 +74,13 @@ func start(t *testing.T, p program) *engine {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	e.cmd = exec.Command(p.command[0], append(p.command[1:],
+	e.cmd = exec.Command(p.command[0], slices.Concat(p.command[1:], []string{
 		"--served-model-name", model, "--host", host, "--port", port,
 		"--max-model-len", fmt.Sprint(maxModelLen), "--max-num-seqs", fmt.Sprint(maxNumSeqs),
 		"--block-size", fmt.Sprint(blockSize), "--num-gpu-blocks-override", fmt.Sprint(blocks),
 		"--enable-prompt-tokens-details", "--load-format", "dummy", "--enforce-eager", "--dtype", "float32",
-		"--generation-config", generationConfig(t))...)
+		"--generation-config", generationConfig(t),
+	}, flags)...)
 	e.cmd.Env = append(os.Environ(), p.env...)
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	// A file, not a pipe: children that outlive the server would keep a pipe open.
@@ -155,13 +163,18 @@ func (e *engine) exitCode(t *testing.T, patience time.Duration) int {
 func (e *engine) group() map[int]string { return harness.Group(e.pid()) }
 
 // core returns the process id of the engine core, 0 when it has gone.
-func (e *engine) core() int {
-	for pid, name := range e.group() {
-		if strings.HasPrefix(name, "VLLM::EngineCor") {
-			return pid
+func (e *engine) core() int { return e.member("VLLM::EngineCor") }
+
+// member returns the process id of the first of the engine's processes whose short name
+// begins so, 0 when there is none.
+func (e *engine) member(name string) int {
+	found := 0
+	for pid, n := range e.group() {
+		if strings.HasPrefix(n, name) && (found == 0 || pid < found) {
+			found = pid
 		}
 	}
-	return 0
+	return found
 }
 
 // killGroup ends all processes of the engine.

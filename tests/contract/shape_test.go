@@ -20,7 +20,9 @@ type (
 	object  map[string]any // these keys and no others
 	array   []any          // these elements
 	each    struct{ of any }
-	matches string // a string that the regular expression finds something in
+	either  []any            // one of these shapes
+	entries struct{ of any } // an object of at least one key, whose values all have a shape
+	matches string           // a string that the regular expression finds something in
 )
 
 const (
@@ -74,6 +76,28 @@ func differences(path string, want, got any) []string {
 		var found []string
 		for i, e := range elements {
 			found = append(found, differences(fmt.Sprintf("%s[%d]", path, i), want.of, e)...)
+		}
+		return found
+	case either:
+		var first []string
+		for i, w := range want {
+			found := differences(path, w, got)
+			if len(found) == 0 {
+				return nil
+			}
+			if i == 0 || len(found) < len(first) {
+				first = found
+			}
+		}
+		return first
+	case entries:
+		fields, ok := got.(map[string]any)
+		if !ok || len(fields) == 0 {
+			return differs()
+		}
+		var found []string
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
+			found = append(found, differences(path+"["+key+"]", want.of, fields[key])...)
 		}
 		return found
 	case matches:
@@ -141,6 +165,10 @@ func describe(v any) string {
 		return "a string like " + string(v)
 	case each:
 		return "a list of at least one element"
+	case entries:
+		return "an object with keys"
+	case either:
+		return "one of several"
 	case array:
 		return fmt.Sprintf("a list of %d", len(v))
 	case object:
@@ -160,20 +188,20 @@ func describe(v any) string {
 func TestDifferences(t *testing.T) {
 	shape := object{
 		"id": matches("^x-"), "n": integer, "f": decimal, "s": text, "b": boolean, "fixed": 2, "none": nil,
-		"list": each{object{"k": "v"}}, "pair": array{1, text},
+		"list": each{object{"k": "v"}}, "pair": array{1, text}, "either": either{text, integer}, "entries": entries{decimal},
 	}
 	for _, c := range []struct {
 		name, value string
 		want        []string
 	}{
-		{"equal", `{"id":"x-1","n":1,"f":1.0,"s":"","b":true,"fixed":2,"none":null,"list":[{"k":"v"}],"pair":[1,"a"]}`, nil},
-		{"types", `{"id":"y-1","n":1.0,"f":1,"s":null,"b":"","fixed":3,"none":{},"list":[],"pair":[1]}`, []string{
-			"b is \"\", want a boolean", "f is 1, want a decimal number", "fixed is 3, want 2", "id is \"y-1\", want a string like ^x-",
+		{"equal", `{"id":"x-1","n":1,"f":1.0,"s":"","b":true,"fixed":2,"none":null,"list":[{"k":"v"}],"pair":[1,"a"],"either":3,"entries":{"a":0.5}}`, nil},
+		{"types", `{"id":"y-1","n":1.0,"f":1,"s":null,"b":"","fixed":3,"none":{},"list":[],"pair":[1],"either":null,"entries":{"a":1}}`, []string{
+			"b is \"\", want a boolean", "either is null, want a string", "entries[a] is 1, want a decimal number", "f is 1, want a decimal number", "fixed is 3, want 2", "id is \"y-1\", want a string like ^x-",
 			"list is [], want a list of at least one element", "n is 1.0, want an integer", "none is {}, want null",
 			"pair is [1], want a list of 2", "s is null, want a string",
 		}},
-		{"keys", `{"id":"x-1","n":1,"f":1.0,"s":"","b":true,"fixed":2,"list":[{"k":"v"},{"k":"w","z":0}],"pair":[2,"a"]}`, []string{
-			"list[1].k is \"w\", want \"v\"", "list[1].z is 0, want no such key", "none is missing, want null", "pair[0] is 2, want 1",
+		{"keys", `{"id":"x-1","n":1,"f":1.0,"s":"","b":true,"fixed":2,"list":[{"k":"v"},{"k":"w","z":0}],"pair":[2,"a"],"either":"","entries":{}}`, []string{
+			"entries is {}, want an object with keys", "list[1].k is \"w\", want \"v\"", "list[1].z is 0, want no such key", "none is missing, want null", "pair[0] is 2, want 1",
 		}},
 	} {
 		got, err := decode([]byte(c.value))

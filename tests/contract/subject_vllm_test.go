@@ -12,6 +12,9 @@ import (
 	"github.com/lmwarden/lmwarden/tests/harness"
 )
 
+// workerFlags give the engine a process for its worker: on a CPU it has one anyway.
+var workerFlags []string
+
 // subject is the engine that the table is held against: a real vLLM on the CPU.
 func subject(t *testing.T) program {
 	t.Helper()

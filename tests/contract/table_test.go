@@ -47,7 +47,7 @@ const (
 
 // table is the whole surface, by what is called.
 func table() []exchange {
-	return slices.Concat(chatTable(), completionsTable(), messagesTable(), responsesTable(), plainTable(), errorTable(), rankTable())
+	return slices.Concat(chatTable(), completionsTable(), messagesTable(), responsesTable(), plainTable(), tokenTable(), choicesTable(), logprobsTable(), echoTable(), errorTable(), samplingErrors(), rankTable())
 }
 
 // client forgets its idle connections before an engine closes them: one must not be
@@ -122,7 +122,10 @@ func (x exchange) check(t *testing.T, got answer) {
 		content = jsonContent
 	}
 	if x.events != nil {
-		names, content = streamNames, streamContent
+		content = streamContent
+		if x.names == nil {
+			names = streamNames
+		}
 	}
 	if got.status != status {
 		t.Errorf("status %d, want %d", got.status, status)
