@@ -10,37 +10,10 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// Way is one way to the engines.
-type Way struct {
-	// Name of the way: "direct".
-	Name string
-	// URL of its chat completions.
-	URL string
-}
-
-// Options of a comparison.
-type Options struct {
-	// Ways to compare; the first one is the direct one.
-	Ways []Way
-	// Streams per way, over all rounds.
-	Streams int
-	// Concurrency is the number of streams open at the same time.
-	Concurrency int
-	// Rounds in which the ways take turns; 0 means 4.
-	Rounds int
-	// Body of each request.
-	Body []byte
-	// Header is sent with each request, beside the content type.
-	Header http.Header
-	// CPU returns the processor time that was used so far, or nil to leave it out.
-	CPU func() time.Duration
-}
-
-// Figures of one way.
+// Figures of one way under one load.
 type Figures struct {
 	// Name of the way.
 	Name string `json:"name"`
@@ -49,25 +22,11 @@ type Figures struct {
 	// Time to the first byte of the answer's body, in microseconds.
 	P50Micros float64 `json:"p50Micros"`
 	P99Micros float64 `json:"p99Micros"`
-	// CPUMicros is the processor time per stream, in microseconds; 0 without a meter.
-	CPUMicros float64 `json:"cpuMicros"`
-	// StreamsPerSecond at the given concurrency.
+	// CPUMicros is the way's own processor time per stream, in microseconds; absent when
+	// it has no process of its own.
+	CPUMicros *float64 `json:"cpuMicros,omitempty"`
+	// StreamsPerSecond at the given number of connections; a pace bounds it.
 	StreamsPerSecond float64 `json:"streamsPerSecond"`
-}
-
-// Validate returns an error that names every option out of range, or nil.
-func (o Options) Validate() error {
-	var errs []error
-	if len(o.Ways) == 0 {
-		errs = append(errs, errors.New("there is no way to measure"))
-	}
-	if o.Streams < 1 {
-		errs = append(errs, fmt.Errorf("a comparison needs at least 1 stream, not %d", o.Streams))
-	}
-	if o.Concurrency < 1 {
-		errs = append(errs, fmt.Errorf("at least 1 stream must be open at a time, not %d", o.Concurrency))
-	}
-	return errors.Join(errs...)
 }
 
 // Compare measures all ways and returns their figures in the given order. The first
@@ -76,36 +35,26 @@ func Compare(ctx context.Context, opts Options) ([]Figures, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{MaxIdleConns: 0, MaxIdleConnsPerHost: opts.Concurrency, DisableCompression: true}
+	transport := &http.Transport{MaxIdleConnsPerHost: opts.Load.Connections, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	ways := make([]*measured, len(opts.Ways))
 	for i, way := range opts.Ways {
 		ways[i] = &measured{way: way, opts: opts, http: &http.Client{Transport: transport}}
 	}
-	// The first streams of each way open its connections and are not counted.
-	for _, m := range ways {
-		if err := m.round(ctx, opts.Concurrency); err != nil {
-			return nil, err
-		}
-		m.reset()
-	}
-	rounds := opts.Rounds
-	if rounds <= 0 {
-		rounds = 4
-	}
-	for round := range rounds {
-		share := opts.Streams*(round+1)/rounds - opts.Streams*round/rounds
-		for _, m := range ways {
-			if err := m.round(ctx, share); err != nil {
+	for round := range opts.Rounds {
+		share := opts.Load.Streams*(round+1)/opts.Rounds - opts.Load.Streams*round/opts.Rounds
+		for _, place := range order(len(ways), round) {
+			if opts.Progress != nil {
+				opts.Progress(fmt.Sprintf("%s: round %d of %d, %s", opts.Load, round+1, opts.Rounds, ways[place].way.Name))
+			}
+			if err := ways[place].turn(ctx, share); err != nil {
 				return nil, err
 			}
 		}
-		slices.Reverse(ways)
 	}
-	out := make([]Figures, 0, len(ways))
-	for _, way := range opts.Ways {
-		i := slices.IndexFunc(ways, func(m *measured) bool { return m.way == way })
-		out = append(out, ways[i].figures())
+	out := make([]Figures, len(ways))
+	for i, m := range ways {
+		out[i] = m.figures()
 	}
 	return out, nil
 }
@@ -122,55 +71,102 @@ type measured struct {
 	wall  time.Duration
 }
 
-func (m *measured) reset() { m.first, m.cpu, m.wall = nil, 0, 0 }
+// warmPace is the longest pace of the streams that do not count.
+const warmPace = 300 * time.Millisecond
 
-// round opens n streams, Concurrency at a time.
-func (m *measured) round(ctx context.Context, n int) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var left atomic.Int64
-	left.Store(int64(n))
-	var cpu time.Duration
-	if m.opts.CPU != nil {
-		cpu = m.opts.CPU()
+// turn gives the way n streams that count. One on each connection goes before them:
+// the ways are idle while others have their turn, and close connections meanwhile.
+func (m *measured) turn(ctx context.Context, n int) error {
+	load := m.opts.Load
+	m.pace(min(load.Pace, warmPace))
+	if _, err := m.streams(ctx, load.Connections, 0); err != nil {
+		return err
+	}
+	m.pace(load.Pace)
+	before, err := m.used()
+	if err != nil {
+		return err
 	}
 	start := time.Now()
-	var streams sync.WaitGroup
-	for range min(n, m.opts.Concurrency) {
-		streams.Go(func() {
-			for left.Add(-1) >= 0 && ctx.Err() == nil {
-				first, err := m.stream(ctx)
+	first, err := m.streams(ctx, n, load.Pace)
+	if err != nil {
+		return err
+	}
+	m.wall += time.Since(start)
+	after, err := m.used()
+	m.cpu += after - before
+	m.first = append(m.first, first...)
+	return err
+}
+
+func (m *measured) pace(d time.Duration) {
+	if m.opts.SetPace != nil {
+		m.opts.SetPace(d)
+	}
+}
+
+// used is the processor time of the way so far.
+func (m *measured) used() (time.Duration, error) {
+	if m.way.CPU == nil {
+		return 0, nil
+	}
+	used, err := m.way.CPU()
+	if err != nil {
+		return 0, fmt.Errorf("the processor time of %s cannot be read: %w", m.way.Name, err)
+	}
+	return used, nil
+}
+
+// streams reads n streams, shared out evenly among the connections, and returns the
+// times to their first bytes. The connections begin spread evenly over the time lead,
+// so that paced streams do not all begin in the same moment, now and in the next ones.
+func (m *measured) streams(ctx context.Context, n int, lead time.Duration) ([]time.Duration, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all []time.Duration
+	var open sync.WaitGroup
+	connections := min(n, m.opts.Load.Connections)
+	for c := range connections {
+		open.Go(func() {
+			timer := time.NewTimer(lead * time.Duration(c) / time.Duration(connections))
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+			for range n*(c+1)/connections - n*c/connections {
+				if ctx.Err() != nil {
+					return
+				}
+				first, err := m.stream(ctx, c)
 				if err != nil {
 					cancel(fmt.Errorf("a stream through %s failed: %w", m.way.Name, err))
 					return
 				}
 				m.mu.Lock()
-				m.first = append(m.first, first)
+				all = append(all, first)
 				m.mu.Unlock()
 			}
 		})
 	}
-	streams.Wait()
-	m.wall += time.Since(start)
-	if m.opts.CPU != nil {
-		m.cpu += m.opts.CPU() - cpu
-	}
-	return context.Cause(ctx)
+	open.Wait()
+	return all, context.Cause(ctx)
 }
 
 // doneFrame ends a whole stream.
 var doneFrame = []byte("data: [DONE]")
 
 // stream reads one answer to its end and returns the time to its first byte.
-func (m *measured) stream(ctx context.Context) (time.Duration, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.way.URL, bytes.NewReader(m.opts.Body))
+func (m *measured) stream(ctx context.Context, connection int) (time.Duration, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.way.url(connection), bytes.NewReader(m.opts.Body))
 	if err != nil {
 		return 0, err
 	}
-	if m.opts.Header != nil {
-		req.Header = m.opts.Header.Clone()
-	}
 	req.Header.Set("Content-Type", "application/json")
+	conversation(req.Header, connection)
+	// Not sent: it lets the client open another connection when the way has just closed
+	// the one it would have used, as a real client does.
+	req.Header["Idempotency-Key"] = nil
 	start := time.Now()
 	resp, err := m.http.Do(req)
 	if err != nil {
@@ -187,7 +183,7 @@ func (m *measured) stream(ctx context.Context) (time.Duration, error) {
 	for err == nil {
 		n, err = resp.Body.Read(buf)
 		tail = append(tail, buf[:n]...)
-		tail = tail[max(0, len(tail)-2*len(doneFrame)):]
+		tail = append(tail[:0], tail[max(0, len(tail)-2*len(doneFrame)):]...)
 	}
 	if !errors.Is(err, io.EOF) {
 		return 0, err
@@ -205,14 +201,18 @@ func (m *measured) figures() Figures {
 		return micros(d)
 	}
 	n := len(m.first)
-	return Figures{
+	out := Figures{
 		Name:             m.way.Name,
 		Streams:          n,
 		P50Micros:        at(0.5),
 		P99Micros:        at(0.99),
-		CPUMicros:        micros(m.cpu / time.Duration(n)),
 		StreamsPerSecond: math.Round(float64(n)/m.wall.Seconds()*10) / 10,
 	}
+	if m.way.CPU != nil {
+		each := micros(m.cpu / time.Duration(n))
+		out.CPUMicros = &each
+	}
+	return out
 }
 
 func micros(d time.Duration) float64 { return math.Round(float64(d)/100) / 10 }
