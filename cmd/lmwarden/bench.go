@@ -24,7 +24,7 @@ const outputCSV = "csv"
 
 func (a *app) benchCommand() *cobra.Command {
 	return parent("bench", "Measure: sessions with affinity off and on, or the proxy itself",
-		a.benchSessionsCommand(), a.benchProxyCommand())
+		a.benchSessionsCommand(), a.benchRecordCommand(), a.benchProxyCommand(), bareCommand())
 }
 
 // benchFlags are the flags of bench sessions.
@@ -265,7 +265,8 @@ func (a *app) printBench(runs []report.Run, target benchTarget, set benchSetting
 			fmt.Fprintf(&b, "%s, %s: %s\n", r.Arm, plural(r.Sessions, "session", "sessions"), strings.TrimSpace(r.Problem))
 		}
 		if r.Partial {
-			fmt.Fprintf(&b, "%s, %s: stopped after %.0f s; not in the table\n", r.Arm, plural(r.Sessions, "session", "sessions"), r.Seconds)
+			fmt.Fprintf(&b, "%s, %s: stopped after %.0f s with %.0f requests and %s output tokens a minute; not in the table\n",
+				r.Arm, plural(r.Sessions, "session", "sessions"), r.Seconds, *r.Requests, report.Number(*r.OutputTokensPerMinute, 0))
 		}
 	}
 	return a.write(b.Bytes())

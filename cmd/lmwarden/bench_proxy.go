@@ -4,59 +4,112 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"math"
-	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
-	"syscall"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/lmwarden/lmwarden/bench/proxyload"
-	"github.com/lmwarden/lmwarden/proxy"
-	"github.com/lmwarden/lmwarden/proxy/route"
 )
 
+// bareVerb makes this binary the bare proxy that ours is measured beside.
+const bareVerb = "bare"
+
+// proxyBench are the flags of bench proxy.
+type proxyBench struct {
+	rounds, body int
+	nginx        string
+	quick        bool
+}
+
 func (a *app) benchProxyCommand() *cobra.Command {
-	var streams, concurrency, size, rounds int
+	var f proxyBench
 	c := &cobra.Command{
 		Use:   "proxy",
-		Short: "Measure what the proxy adds to a request, beside a bare Go reverse proxy",
-		Long: "Start fake engines in this process and open streams to them directly, through a\n" +
-			"bare reverse proxy of Go's standard library and through ours, taking turns. Ratios\n" +
-			"are ours over the bare proxy: of the median time to the first byte, and of the\n" +
-			"processor time that each adds to a direct stream. The last line is one JSON object.",
-		Args: arguments(),
-		RunE: func(c *cobra.Command, _ []string) error {
-			box, err := newProxyBox(c.Context())
-			if err != nil {
-				return err
-			}
-			defer box.close()
-			opts := proxyload.Options{
-				Ways: box.ways, Streams: streams, Concurrency: concurrency, Rounds: rounds,
-				Body: proxyload.Body(proxyModel, size), CPU: cpuTime,
-				Header: http.Header{"X-Session-Id": {"bench"}},
-			}
-			if err := opts.Validate(); err != nil {
-				return usageErrorf("%w", err)
-			}
-			figures, err := proxyload.Compare(c.Context(), opts)
-			if err != nil {
-				return interruptedOr(c.Context(), err)
-			}
-			return a.printProxy(figures, concurrency)
+		Short: "Measure what the proxy adds to a request, beside nginx and a bare Go reverse proxy",
+		Long: "Start fake engines in this process and three proxies before them, each as processes\n" +
+			"of its own: a bare reverse proxy of Go's standard library, nginx when it is\n" +
+			"installed, and the daemon with its defaults. Then open streams of 64 chunks through\n" +
+			"each of them and directly, taking turns: 32 at once as fast as they go, 32 at once at\n" +
+			"an engine's pace, 512 at once at an engine's pace. It takes about 2.5 minutes.\n\n" +
+			"Ratios are ours over the other proxy's: of the time to the first byte that a client\n" +
+			"sees, and of the proxy's own processor time per stream. The last line is one JSON\n" +
+			"object; -o json prints nothing else.",
+		Example: "  lmwarden bench proxy -o json | jq '.loads[] | {connections, paceSeconds, ttfbRatio, cpuRatio, p50, p99}'",
+		Args:    arguments(),
+		RunE:    func(c *cobra.Command, _ []string) error { return a.benchProxy(c.Context(), f) },
+	}
+	c.Flags().IntVar(&f.rounds, "rounds", 4, "rounds in which the ways take turns")
+	c.Flags().IntVar(&f.body, "body", 16<<10, "size of a request, in bytes")
+	c.Flags().StringVar(&f.nginx, "nginx", "nginx", "name or path of nginx")
+	c.Flags().BoolVar(&f.quick, "quick", false, "a few seconds in one round, which shows that everything works; the figures mean little")
+	return c
+}
+
+// bareCommand is the bare proxy, in a process of its own.
+func bareCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    bareVerb + " URL...",
+		Short:  "Run a bare reverse proxy before engines until it is interrupted",
+		Hidden: true,
+		RunE: func(c *cobra.Command, targets []string) error {
+			return proxyload.ServeBare(c.Context(), c.OutOrStdout(), targets)
 		},
 	}
-	c.Flags().IntVar(&streams, "streams", 4000, "streams per way")
-	c.Flags().IntVar(&concurrency, "concurrency", 32, "streams open at the same time")
-	c.Flags().IntVar(&size, "body", 16<<10, "size of a request, in bytes")
-	c.Flags().IntVar(&rounds, "rounds", 8, "rounds in which the ways take turns")
-	return c
+}
+
+// proxyReport is the last line of bench proxy.
+type proxyReport struct {
+	// Nginx is the version of the nginx that was measured: "nginx/1.22.1".
+	Nginx string `json:"nginx,omitempty"`
+	// NginxMissing is a sentence that says why there was none.
+	NginxMissing string `json:"nginxMissing,omitempty"`
+	// Quick says that the figures mean little.
+	Quick bool                   `json:"quick,omitempty"`
+	Loads []proxyload.LoadReport `json:"loads"`
+}
+
+func (a *app) benchProxy(ctx context.Context, f proxyBench) error {
+	loads := proxyload.Loads()
+	if f.quick {
+		loads, f.rounds = proxyload.QuickLoads(), 1
+	}
+	if f.rounds < 1 {
+		return usageErrorf("--rounds is %d; it takes at least 1", f.rounds)
+	}
+	if f.body < 1 {
+		return usageErrorf("--body is %d; a request has at least 1 byte", f.body)
+	}
+	self, err := binary()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	say := func(what string) {
+		fmt.Fprintf(a.err, "%3.0f s  %s\n", time.Since(began).Seconds(), what)
+	}
+	box, err := proxyload.Start(ctx, proxyload.Setup{Binary: self, BareArgs: []string{"bench", bareVerb}, Nginx: f.nginx, Progress: say})
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	defer box.Close()
+	report := proxyReport{Nginx: box.NginxVersion, NginxMissing: box.NginxMissing, Quick: f.quick}
+	for _, load := range loads {
+		figures, err := proxyload.Compare(ctx, proxyload.Options{
+			Ways: box.Ways, Load: load, Rounds: f.rounds, Body: box.Body(f.body), SetPace: box.SetPace, Progress: say,
+		})
+		if err != nil {
+			return interruptedOr(ctx, err)
+		}
+		report.Loads = append(report.Loads, proxyload.NewReport(load, figures))
+		if a.output != outputJSON {
+			a.printLoad(load, figures)
+		}
+	}
+	line, err := json.Marshal(report)
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return a.write(append(line, '\n'))
 }
 
 // interruptedOr tells an interrupt from a failure.
@@ -67,138 +120,18 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-const (
-	proxyModel   = "bench"
-	proxyEngines = 4
-	streamPath   = "/v1/chat/completions"
-)
-
-// proxyBox is fake engines and the ways to them, on loopback ports of this process.
-type proxyBox struct {
-	servers []*http.Server
-	ours    *proxy.Proxy
-	ways    []proxyload.Way
-}
-
-func newProxyBox(ctx context.Context) (box *proxyBox, err error) {
-	box = &proxyBox{}
-	defer func() {
-		if err != nil {
-			box.close()
+// printLoad prints the figures of one load as a table.
+func (a *app) printLoad(load proxyload.Load, figures []proxyload.Figures) {
+	fmt.Fprintf(a.out, "%s\n", load)
+	t := a.newTable("way", ">first byte p50 µs", ">p99 µs", ">added p50 µs", ">own cpu µs/stream", ">streams/s")
+	for _, f := range figures {
+		cpu := ""
+		if f.CPUMicros != nil {
+			cpu = fmt.Sprintf("%.0f", *f.CPUMicros)
 		}
-	}()
-	snapshot := &proxy.Snapshot{Models: []proxy.Model{{Name: proxyModel, Created: time.Now(), Routing: route.DefaultSettings()}}}
-	// Streams of one conversation stay on one replica, so the other ways use the first.
-	var first string
-	for i := range proxyEngines {
-		base, err := box.serve(ctx, &proxyload.Engine{Model: proxyModel})
-		if err != nil {
-			return box, err
-		}
-		if i == 0 {
-			first = base
-		}
-		snapshot.Models[0].Replicas = append(snapshot.Models[0].Replicas, proxy.Replica{
-			ID: proxy.ReplicaID(fmt.Sprintf("%s/%d", proxyModel, i)), URL: base, Rank: -1,
-			Route: route.Replica{Incarnation: 1, Ready: true, MaxNumSeqs: 4096, Capacity: 1 << 30},
-		})
+		t.add(f.Name, fmt.Sprintf("%.0f", f.P50Micros), fmt.Sprintf("%.0f", f.P99Micros),
+			fmt.Sprintf("%.0f", f.P50Micros-figures[0].P50Micros), cpu, fmt.Sprintf("%.0f", f.StreamsPerSecond))
 	}
-	target, err := url.Parse(first)
-	if err != nil {
-		return box, err
-	}
-	bare, err := box.serve(ctx, &httputil.ReverseProxy{
-		FlushInterval: -1,
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true},
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-	})
-	if err != nil {
-		return box, err
-	}
-	box.ours = proxy.New(proxy.Options{Logger: zerolog.Nop(), Seed: 1})
-	box.ours.Apply(snapshot)
-	ours, err := box.serve(ctx, box.ours)
-	if err != nil {
-		return box, err
-	}
-	box.ways = []proxyload.Way{
-		{Name: "direct", URL: first + streamPath},
-		{Name: "reverse proxy", URL: bare + streamPath},
-		{Name: "lmwarden", URL: ours + streamPath},
-	}
-	return box, nil
-}
-
-// serve answers with h on a loopback port and returns its base URL.
-func (b *proxyBox) serve(ctx context.Context, h http.Handler) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("no loopback port can be opened: %w", err)
-	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
-	b.servers = append(b.servers, srv)
-	go srv.Serve(l) //nolint:errcheck // ends with close
-	return "http://" + l.Addr().String(), nil
-}
-
-func (b *proxyBox) close() {
-	for _, srv := range b.servers {
-		_ = srv.Close()
-	}
-	if b.ours != nil {
-		b.ours.Close()
-	}
-}
-
-// cpuTime returns the processor time of this process so far.
-func cpuTime() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-// proxyReport is the last line of bench proxy.
-type proxyReport struct {
-	// TTFBRatio is our median time to the first byte over the bare proxy's.
-	TTFBRatio float64 `json:"ttfbRatio"`
-	// CPURatio is the processor time that we add to a stream over what the bare proxy adds.
-	CPURatio float64 `json:"cpuRatio"`
-	// P50 and P99 of our time to the first byte, in microseconds.
-	P50         float64             `json:"p50"`
-	P99         float64             `json:"p99"`
-	Concurrency int                 `json:"concurrency"`
-	Ways        []proxyload.Figures `json:"ways"`
-}
-
-func (a *app) printProxy(figures []proxyload.Figures, concurrency int) error {
-	direct, bare, ours := figures[0], figures[1], figures[2]
-	if a.output != outputJSON {
-		t := a.newTable("way", ">first byte p50 µs", ">p99 µs", ">added p50 µs", ">cpu µs/stream", ">streams/s")
-		for _, f := range figures {
-			t.add(f.Name, fmt.Sprintf("%.0f", f.P50Micros), fmt.Sprintf("%.0f", f.P99Micros),
-				fmt.Sprintf("%.0f", f.P50Micros-direct.P50Micros), fmt.Sprintf("%.0f", f.CPUMicros), fmt.Sprintf("%.0f", f.StreamsPerSecond))
-		}
-		t.print(a.out)
-		_, _ = io.WriteString(a.out, "\n")
-	}
-	line, err := json.Marshal(proxyReport{
-		TTFBRatio: ratio(ours.P50Micros, bare.P50Micros),
-		CPURatio:  ratio(ours.CPUMicros-direct.CPUMicros, bare.CPUMicros-direct.CPUMicros),
-		P50:       ours.P50Micros, P99: ours.P99Micros,
-		Concurrency: concurrency, Ways: figures,
-	})
-	if err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	return a.write(append(line, '\n'))
-}
-
-// ratio rounds to three decimals; JSON has no infinity, so nothing over nothing is 0.
-func ratio(x, y float64) float64 {
-	if y == 0 {
-		return 0
-	}
-	return math.Round(1000*x/y) / 1000
+	t.print(a.out)
+	fmt.Fprintln(a.out)
 }

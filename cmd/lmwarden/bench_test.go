@@ -87,25 +87,3 @@ func TestBenchURL(t *testing.T) {
 		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }
-
-// TestBenchProxy ends with one line of JSON whose figures fit together.
-func TestBenchProxy(t *testing.T) {
-	got := lmwarden(t, nil, "", "bench", "proxy", "--streams", "24", "--concurrency", "4", "--rounds", "2", "--body", "1000")
-	if got.code != 0 {
-		t.Fatalf("exit code %d: %s", got.code, got.err)
-	}
-	lines := strings.Split(strings.TrimSpace(got.stdout), "\n")
-	var report proxyReport
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &report); err != nil {
-		t.Fatalf("the last line %q: %v", lines[len(lines)-1], err)
-	}
-	if len(report.Ways) != 3 || report.Ways[2].Name != "lmwarden" || report.Ways[2].Streams != 24 {
-		t.Fatalf("ways %+v", report.Ways)
-	}
-	if report.P50 != report.Ways[2].P50Micros || report.TTFBRatio != ratio(report.P50, report.Ways[1].P50Micros) {
-		t.Errorf("report %+v", report)
-	}
-	if got := lmwarden(t, nil, "", "bench", "proxy", "--streams", "0"); got.code != exitUsage {
-		t.Errorf("no streams: exit code %d: %s", got.code, got.err)
-	}
-}
