@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,13 +19,13 @@ import (
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/gen/lmwarden/v1/lmwardenv1connect"
-	"github.com/lmwarden/lmwarden/sim/vllmd"
 )
 
 func TestMain(m *testing.M) {
-	// The demo starts this program again for its engines, which here is the test.
-	if len(os.Args) > 1 && os.Args[1] == vllmdVerb {
-		os.Exit(vllmd.Main(os.Args[2:], os.Stdout, os.Stderr))
+	// The demo and the bench start this program again, which here is the test: it is
+	// called with a verb then, where go test gives flags.
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		main()
 	}
 	time.Local = time.UTC // tables print local times
 	os.Exit(m.Run())

@@ -110,7 +110,7 @@ func (a *app) newRoot() *cobra.Command {
 }
 
 // plainHelp names the verbs that have one form only.
-const plainHelp = "backup, completion, connect, help and serve print plain text whatever --output says,\nand bench proxy prints its own lines; api prints JSON."
+const plainHelp = "backup, completion, connect, help and serve print plain text whatever --output says;\napi prints JSON, and bench proxy prints JSON as its last line."
 
 // Widths of the help, in columns.
 const (
