@@ -84,9 +84,7 @@ func TestZeroSettingsMeanDefaults(t *testing.T) {
 
 func TestMemoryPerConversation(t *testing.T) {
 	const n = 65_536
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before := inUse()
 	b := newBox(t, 4, DefaultSettings())
 	for i := range b.reps {
 		b.reps[i].Capacity = 1 << 40
@@ -101,9 +99,7 @@ func TestMemoryPerConversation(t *testing.T) {
 		o.ChainNext = mix(uint64(i) + 2_000_000)
 		b.c.Done(b.now, tk, o)
 	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	each := float64(after.HeapAlloc-before.HeapAlloc) / n
+	each := float64(inUse()-before) / n
 	t.Logf("%.0f bytes a conversation", each)
 	if each > 512 {
 		t.Errorf("a conversation takes %.0f bytes, want at most 512", each)
@@ -114,32 +110,56 @@ func TestMemoryPerConversation(t *testing.T) {
 }
 
 // TestManyIDsLeaveMemoryFlat sends an id of its own with every request, as a client
-// does that names its requests instead of its conversations.
+// does that names its requests instead of its conversations. Once the table is full
+// another id takes no memory, however many come: only what is live stays beside it.
 func TestManyIDsLeaveMemoryFlat(t *testing.T) {
-	s := DefaultSettings()
-	s.MaxConversations = 4096
-	b := newBox(t, 4, s)
+	const (
+		bound  = 65_536 // the default
+		early  = 2 * bound
+		many   = 1_000_000
+		growth = 4 << 20 // bytes in all: Go's map doubles once, for the keys that it removed
+	)
+	b := newBox(t, 4, DefaultSettings())
 	for i := range b.reps {
 		b.reps[i].Capacity = 1 << 17
 	}
 	b.apply()
-	var early, late runtime.MemStats
-	for n := range manyIDs {
-		b.turn(turnOf(n))
-		b.now = b.now.Add(time.Millisecond * 100)
-		if n == 50_000 {
-			runtime.GC()
-			runtime.ReadMemStats(&early)
+	live, _ := b.arrive(turnOf(many)) // in flight all the time
+	before, then := inUse(), int64(0)
+	r := turnOf(0)
+	for n := range many {
+		r.Key, r.HashKey = keyOf(n), mix(uint64(n)+1)
+		b.turn(r)
+		b.now = b.now.Add(100 * time.Millisecond)
+		if n+1 == early {
+			then = inUse()
 		}
 	}
+	end := inUse()
+	grown, each := end-then, float64(end-before)/bound
+	t.Logf("%d ids more took %d bytes more; a conversation takes %.0f bytes", many-early, grown, each)
+	if each > 512 {
+		t.Errorf("a conversation takes %.0f bytes, want at most 512", each)
+	}
+	if grown > growth {
+		t.Errorf("%d ids more took %d bytes more, want at most %d", many-early, grown, growth)
+	}
+	if got := b.c.View(b.now).Conversations; got != bound {
+		t.Errorf("%d conversations, want %d: the table is full", got, bound)
+	}
+	if !b.c.Move(b.now, keyOf(many), 0) {
+		t.Error("the conversation in flight was forgotten")
+	}
+	b.c.Done(b.now, live, served())
+	checkInside(t, b.c)
+}
+
+// inUse returns the bytes in use after a collection.
+func inUse() int64 {
+	var m runtime.MemStats
 	runtime.GC()
-	runtime.ReadMemStats(&late)
-	if grown := int64(late.HeapAlloc) - int64(early.HeapAlloc); grown > 1<<20 {
-		t.Errorf("%d more ids took %d bytes more", manyIDs-50_000, grown)
-	}
-	if got := b.c.View(b.now).Conversations; got > s.MaxConversations {
-		t.Errorf("%d conversations, want at most %d", got, s.MaxConversations)
-	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 func TestMoveAndForget(t *testing.T) {

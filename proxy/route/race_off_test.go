@@ -1,6 +1,0 @@
-//go:build !race
-
-package route
-
-// manyIDs is how many ids TestManyIDsLeaveMemoryFlat sends.
-const manyIDs = 1_000_000
