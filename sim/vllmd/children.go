@@ -154,6 +154,7 @@ func startWorkers(title, count string, stdout io.Writer) (lost <-chan string, er
 	// os.Args is NAME PREFIX... ROLE TITLE COUNT.
 	prefix := os.Args[1 : len(os.Args)-3]
 	dp := strings.TrimPrefix(title, "EngineCore")
+	workers := make([]*child, 0, n)
 	for i := range n {
 		name := fmt.Sprintf("Worker_TP%d", i)
 		if dp != "" {
@@ -163,6 +164,7 @@ func startWorkers(title, count string, stdout io.Writer) (lost <-chan string, er
 		if err != nil {
 			return nil, err
 		}
+		workers = append(workers, c)
 		go func() {
 			<-c.gone
 			code := c.cmd.ProcessState.ExitCode()
@@ -171,6 +173,9 @@ func startWorkers(title, count string, stdout io.Writer) (lost <-chan string, er
 			}
 			ends <- fmt.Sprintf("Worker proc VllmWorker-%d died unexpectedly (exit code: %d)", i, code)
 		}()
+	}
+	for _, c := range workers {
+		<-c.up
 	}
 	return ends, nil
 }

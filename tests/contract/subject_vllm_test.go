@@ -36,6 +36,6 @@ func subject(t *testing.T) program {
 			// bf16 kernels of the CPU build end some processors with SIGILL.
 			"ONEDNN_MAX_CPU_ISA=AVX512_CORE",
 		},
-		ready: 10 * time.Minute,
+		ready: 20 * time.Minute,
 	}
 }
