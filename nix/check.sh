@@ -69,6 +69,9 @@ full='{
 }'
 expect "a full configuration is rendered as written" "$full" \
   'v["file"]["models"] == [{"name": "qwen3-4b", "stopped": False, "spec": {"source": "Qwen/Qwen3-4B-Instruct-2507", "replicas": 4, "tool_call_parser": "hermes", "aliases": ["claude-*"]}, "routing": {"affinity": True, "spill_threshold": 6, "admission": "ADMISSION_WORKING_SET"}}] and v["file"]["engine"] == {"command": ["/opt/vllm/bin/vllm"], "drain_timeout": "45s"} and v["allowedTCPPorts"] == [9000]'
+expect "limits of keys are declared" \
+  '{ services.lmwarden = { enable = true; settings.inference_auth.keys_file = "/run/keys/lmwarden"; keys."*".max_requests_per_minute = 60; keys.team-a = { max_concurrent_requests = 4; }; }; }' \
+  'v["file"]["inference_auth"] == {"keys_file": "/run/keys/lmwarden", "keys": [{"name": "*", "limits": {"max_requests_per_minute": 60}}, {"name": "team-a", "limits": {"max_concurrent_requests": 4}}]}'
 refuse "an open address without keys" \
   '{ services.lmwarden = { enable = true; settings.inference_listen = "0.0.0.0:8000"; }; }' \
   'set settings.inference_auth.keys_file'

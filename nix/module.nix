@@ -22,9 +22,14 @@ let
     (name: model: { inherit name; inherit (model) spec routing stopped; })
     cfg.models;
 
+  limited = lib.mapAttrsToList (name: limits: { inherit name limits; }) cfg.keys;
+
   # JSON is YAML, and needs no program to be written.
   configFile = pkgs.writeText "lmwarden.yaml"
-    (builtins.toJSON (compact (cfg.settings // { models = declared; })));
+    (builtins.toJSON (compact (cfg.settings // {
+      models = declared;
+      inference_auth = cfg.settings.inference_auth // { keys = limited; };
+    })));
 
   loopback = address:
     address == null || lib.hasPrefix "127." address || lib.hasPrefix "localhost:" address || lib.hasPrefix "[::1]:" address;
@@ -73,6 +78,12 @@ in
       });
       default = { };
       description = "Models by the name that clients send. They are read-only through the API.";
+    };
+
+    keys = lib.mkOption {
+      type = lib.types.attrsOf (lib.types.submodule { options = generated.keyLimits; });
+      default = { };
+      description = "Limits of API keys by the names that they have in settings.inference_auth.keys_file; \"*\" is every key, and where no key is asked for, all clients together. They are read-only through the API.";
     };
 
     enginePackages = lib.mkOption {

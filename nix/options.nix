@@ -97,6 +97,30 @@ in
         description = "File that holds the token of the admin API. When not set: admin-token in the data directory.";
       };
     };
+    inference_tls = {
+      cert_file = mkOption {
+        type = types.nullOr types.str;
+        default = null;
+        description = "File with the listener's certificate and the chain behind it, in PEM; with it and key_file the listener speaks TLS and nothing else. When not set: no TLS.";
+      };
+      key_file = mkOption {
+        type = types.nullOr types.str;
+        default = null;
+        description = "File with the private key of the certificate, in PEM and without a password. When not set: no TLS.";
+      };
+    };
+    admin_tls = {
+      cert_file = mkOption {
+        type = types.nullOr types.str;
+        default = null;
+        description = "File with the listener's certificate and the chain behind it, in PEM; with it and key_file the listener speaks TLS and nothing else. When not set: no TLS.";
+      };
+      key_file = mkOption {
+        type = types.nullOr types.str;
+        default = null;
+        description = "File with the private key of the certificate, in PEM and without a password. When not set: no TLS.";
+      };
+    };
   };
   modelSpec = {
     source = mkOption {
@@ -179,6 +203,31 @@ in
       default = null;
       description = "Base URLs of engines that somebody else runs, one replica each. When not set: none.";
     };
+    max_concurrent_requests = mkOption {
+      type = types.nullOr (types.ints.between 1 1048576);
+      default = null;
+      description = "Requests for the model that may be open at once, with those that wait at the door; the next one is answered 429. When not set: any.";
+    };
+    max_requests_per_minute = mkOption {
+      type = types.nullOr (types.ints.between 1 100000000);
+      default = null;
+      description = "Requests for the model in a minute; as many may come at once after a quiet minute, and the next one is answered 429 with the seconds to wait. When not set: any.";
+    };
+    max_tokens_per_minute = mkOption {
+      type = types.nullOr (types.ints.between 1 2000000000);
+      default = null;
+      description = "Tokens that the engines compute in a minute: of a prompt what was not cached, and the answer; they are charged when the answer ends. When not set: any.";
+    };
+    max_body_bytes = mkOption {
+      type = types.nullOr (types.ints.between 1024 4294967296);
+      default = null;
+      description = "A larger body for the model is answered 413; the daemon's own max_body_bytes holds as well. When not set: the daemon's.";
+    };
+    max_answer_tokens = mkOption {
+      type = types.nullOr (types.ints.between 1 16777216);
+      default = null;
+      description = "Most tokens of an answer (max_tokens); a request that asks for more is served with this bound, and its answer ends with the reason length. When not set: any.";
+    };
   };
   routingSettings = {
     affinity = mkOption {
@@ -240,6 +289,43 @@ in
       type = types.nullOr types.bool;
       default = null;
       description = "Take the attribution block of Claude Code out of its requests, for engines older than vLLM 0.18, whose prefix cache it breaks at every turn. When not set: off.";
+    };
+    session_headers = mkOption {
+      type = types.nullOr (types.listOf types.str);
+      default = null;
+      description = "Headers of other routers that name a conversation too, such as x-dynamo-session-id or x-smg-routing-key; read after the session header and before all others. When not set: none.";
+    };
+    identity_sources = mkOption {
+      type = types.nullOr (types.listOf types.str);
+      default = null;
+      description = "What may name a conversation when nothing else does: user, safety_identifier, metadata.user_id (body), x-user-id, x-correlation-id (headers). Off, because one value often stands for all conversations of a person. When not set: none.";
+    };
+  };
+  keyLimits = {
+    max_concurrent_requests = mkOption {
+      type = types.nullOr (types.ints.between 1 1048576);
+      default = null;
+      description = "Requests of the key that may be open at once, with those that wait at the door; the next one is answered 429. When not set: as for *, else any.";
+    };
+    max_requests_per_minute = mkOption {
+      type = types.nullOr (types.ints.between 1 100000000);
+      default = null;
+      description = "Requests of the key in a minute; as many may come at once after a quiet minute, and the next one is answered 429 with the seconds to wait. When not set: as for *, else any.";
+    };
+    max_tokens_per_minute = mkOption {
+      type = types.nullOr (types.ints.between 1 2000000000);
+      default = null;
+      description = "Tokens that engines compute for the key in a minute: of a prompt what was not cached, and the answer; they are charged when the answer ends. When not set: as for *, else any.";
+    };
+    max_body_bytes = mkOption {
+      type = types.nullOr (types.ints.between 1024 4294967296);
+      default = null;
+      description = "A larger body of the key is answered 413; the daemon's own max_body_bytes holds as well. When not set: as for *, else the daemon's.";
+    };
+    max_answer_tokens = mkOption {
+      type = types.nullOr (types.ints.between 1 16777216);
+      default = null;
+      description = "Most tokens of an answer to the key (max_tokens); a request that asks for more is served with this bound, and its answer ends with the reason length. When not set: as for *, else any.";
     };
   };
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // ReplicaID names a replica across snapshots: "qwen3-4b/2".
@@ -18,7 +19,7 @@ type Snapshot struct {
 	// means that no key is asked for.
 	Keys map[string]string
 	// TenantLimits bounds what the keys of a tenant take together, by the name of the
-	// tenant. Tenants that it lacks have no limits.
+	// tenant; without any keys that is "". Tenants that it lacks have no limits.
 	TenantLimits map[string]Limits
 }
 
@@ -35,7 +36,10 @@ type Model struct {
 	StripAttribution bool
 	// IgnoresAttribution says that the engines leave it out by themselves.
 	IgnoresAttribution bool
-	Replicas           []Replica // by index
+	// Identity says which sources of a conversation's key count beyond those that always
+	// do. Its Header is not used: that is Options.SessionHeader.
+	Identity wire.Options
+	Replicas []Replica // by index
 	// State says, for a person, why no replica is ready: "starting: loading weights".
 	State string
 	// NextStart is when the next start of an engine is due after a failure; zero when none
@@ -59,6 +63,9 @@ type Limits struct {
 	// was not cached, and the answer. They are counted when an answer ends, as the engine
 	// reports them; then nothing is let in until the minutes have paid for them.
 	TokensPerMinute int
+	// BodyBytes is the longest request body, in bytes, below that of all; a longer one is
+	// answered 413.
+	BodyBytes int64
 	// MaxTokens is the longest answer, in tokens. A request that asks for more, or states
 	// no bound of its own, is sent to the engine with this one.
 	MaxTokens int

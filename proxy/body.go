@@ -1,11 +1,9 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -39,9 +37,9 @@ func (b *budget) give(n int64) { b.used.Add(-n) }
 // with those of all other requests, and in time, each read and all of it; a body that is
 // too large is refused before it is asked for.
 func (x *exchange) readBody() error {
-	limit := x.p.options.MaxBodyBytes
+	limit, whose := x.bodyLimit()
 	if x.r.ContentLength > limit {
-		return &bodyTooLargeError{limit}
+		return &bodyTooLargeError{limit, whose}
 	}
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return errBodyEncoded
@@ -59,7 +57,7 @@ func (x *exchange) readBody() error {
 		n, err := x.r.Body.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
 		if int64(len(buf)) > limit {
-			return &bodyTooLargeError{limit}
+			return &bodyTooLargeError{limit, whose}
 		}
 		if err == io.EOF {
 			break
@@ -143,33 +141,4 @@ func (x *exchange) drainBody() {
 	}
 	_ = x.reply.ctl.SetReadDeadline(time.Now().Add(drainTime))       // not supported by a recorder in a test
 	_, _ = io.Copy(io.Discard, io.LimitReader(x.r.Body, drainBytes)) // best effort
-}
-
-// sentBody is the body of one attempt. The transport keeps the request for as long as
-// the answer flows, which may be hours; the bytes go when it has sent them and closes
-// the body.
-type sentBody struct{ rest atomic.Pointer[bytes.Reader] }
-
-// Read reads on.
-func (b *sentBody) Read(p []byte) (int, error) {
-	if r := b.rest.Load(); r != nil {
-		return r.Read(p)
-	}
-	return 0, http.ErrBodyReadAfterClose
-}
-
-// Close lets go of the bytes.
-func (b *sentBody) Close() error {
-	b.rest.Store(nil)
-	return nil
-}
-
-// bodyFor returns the body for an attempt: a new reader each time.
-func bodyFor(body []byte) (io.Reader, int64) {
-	if len(body) == 0 {
-		return http.NoBody, 0
-	}
-	b := &sentBody{}
-	b.rest.Store(bytes.NewReader(body))
-	return b, int64(len(body))
 }

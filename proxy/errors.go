@@ -41,10 +41,16 @@ var (
 )
 
 // bodyTooLargeError refuses a body over the limit, in bytes.
-type bodyTooLargeError struct{ limit int64 }
+type bodyTooLargeError struct {
+	limit int64
+	whose string // limit it is: "key of team"; empty for that of all
+}
 
 // Error names the limit.
 func (e *bodyTooLargeError) Error() string {
+	if e.whose != "" {
+		return fmt.Sprintf("the request body is over the limit of %s of the %s; send less", bytesText(e.limit), e.whose)
+	}
 	return fmt.Sprintf("the request body is over the limit of %s; send less, or raise max_body_bytes", bytesText(e.limit))
 }
 

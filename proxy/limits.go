@@ -65,18 +65,18 @@ func (l *limiter) take(now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := l.limits.Concurrent; n > 0 && l.open >= n {
-		return &limitError{whose: l.whose, what: fmt.Sprintf("%d requests at once", n), after: time.Second}
+		return &limitError{whose: l.whose, what: amount(n, "request") + " at once", after: time.Second}
 	}
 	if n := l.limits.TokensPerMinute; n > 0 {
 		l.tokens.refill(now, n)
 		if w := l.tokens.wait(min(1, float64(n)), n); w > 0 {
-			return &limitError{whose: l.whose, what: fmt.Sprintf("%d tokens a minute", n), after: w}
+			return &limitError{whose: l.whose, what: amount(n, "token") + " a minute", after: w}
 		}
 	}
 	if n := l.limits.RequestsPerMinute; n > 0 {
 		l.requests.refill(now, n)
 		if w := l.requests.wait(1, n); w > 0 {
-			return &limitError{whose: l.whose, what: fmt.Sprintf("%d requests a minute", n), after: w}
+			return &limitError{whose: l.whose, what: amount(n, "request") + " a minute", after: w}
 		}
 		l.requests.level--
 	}
@@ -103,6 +103,13 @@ func (l *limiter) maxTokens() int {
 	return max(l.limits.MaxTokens, 0)
 }
 
+// bodyBytes returns the longest request body in bytes; 0 means any.
+func (l *limiter) bodyBytes() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.limits.BodyBytes, 0)
+}
+
 // longestRetryAfter is the most seconds that a client is told to wait: SDKs that are told
 // more than a minute do not wait at all.
 const longestRetryAfter = 60
@@ -123,10 +130,22 @@ func (e *limitError) Error() string {
 	return fmt.Sprintf("The %s is limited to %s. Try again in %d s.", e.whose, e.what, e.seconds())
 }
 
-// limit counts the request against the limits of its key or its model; nil has none.
+// amount writes "1 request" and "2 requests".
+func amount(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// limit counts the request against the limits of its key or its model; there is nil for
+// a key before the first snapshot.
 func (x *exchange) limit(l *limiter) error {
 	if l == nil {
 		return nil
+	}
+	if n := l.bodyBytes(); n > 0 && int64(len(x.body)) > n {
+		return &bodyTooLargeError{limit: n, whose: l.whose}
 	}
 	if err := l.take(time.Now()); err != nil {
 		return err
@@ -142,6 +161,19 @@ func (x *exchange) endLimits(now time.Time) {
 	for _, l := range x.limiters {
 		l.end(now, max(tokens, 0))
 	}
+}
+
+// bodyLimit returns the longest body that may be read, in bytes, and whose limit that is:
+// that of all, "", or that of the key where it is less. The model is known only from the body, and [exchange.limit] looks
+// then.
+func (x *exchange) bodyLimit() (limit int64, whose string) {
+	limit = x.p.options.MaxBodyBytes
+	for _, l := range x.limiters {
+		if n := l.bodyBytes(); n > 0 && n < limit {
+			limit, whose = n, l.whose
+		}
+	}
+	return limit, whose
 }
 
 // maxTokens returns the longest answer that the request may ask for; 0 means any.

@@ -24,6 +24,15 @@ func limited(t *testing.T, perKey bool, l Limits, script http.HandlerFunc) *box 
 	})
 }
 
+// limitTenant changes the limits of a tenant, live.
+func (b *box) limitTenant(tenant string, l Limits) {
+	b.t.Helper()
+	s := *b.snapshot
+	s.TenantLimits = map[string]Limits{tenant: l}
+	b.snapshot = &s
+	b.proxy.Apply(&s)
+}
+
 // ask sends a request of a tenant.
 func (b *box) ask(path, key string) gotReply {
 	return b.post(path, chat("m", false), "Authorization", "Bearer "+key)
@@ -125,6 +134,74 @@ func TestLimitsChangeLive(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A limit that comes later knows of the requests that are open, and one that goes and
+// comes again does too.
+func TestConcurrentLimitComesLater(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, true, Limits{}, silentUntilGone)
+		ctx, leave := context.WithCancel(context.Background())
+		for range 2 {
+			go b.do(b.request(ctx, "/v1/chat/completions", chat("m", false), "Authorization", "Bearer secret"))
+		}
+		synctest.Wait()
+		b.limitTenant("team", Limits{Concurrent: 2})
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "1", "2 requests at once")
+		b.limitTenant("team", Limits{})
+		b.limitTenant("team", Limits{Concurrent: 1})
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "1", "1 request at once")
+		leave()
+		synctest.Wait()
+		b.engines[0].does(answers(1))
+		if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+			t.Errorf("got %d %s when the others have left", got.status, got.body)
+		}
+		b.wantIdle()
+	})
+}
+
+// A larger limit applies to the next request, and what was taken under the smaller one
+// stays taken.
+func TestRaisedLimitKeepsTheCount(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, true, Limits{RequestsPerMinute: 1}, answers(1))
+		b.ask("/v1/chat/completions", "secret")
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "60", "1 request a minute")
+		b.limitTenant("team", Limits{RequestsPerMinute: 60})
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "1", "60 requests a minute")
+		<-time.After(time.Minute)
+		for i := range 60 {
+			if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+				t.Fatalf("request %d of the next minute: got %d %s", i, got.status, got.body)
+			}
+		}
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "1", "60 requests a minute")
+	})
+}
+
+// A body over the limit of its key is refused before it is read, one over that of its
+// model when it is known whose it is.
+func TestBodyLimits(t *testing.T) {
+	for whose, perKey := range map[string]bool{"key of team": true, "model m": false} {
+		bubble(t, func(t *testing.T) {
+			b := limited(t, perKey, Limits{BodyBytes: 1024}, answers(1))
+			large := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("x", 1024) + `"}]}`
+			for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
+				got := b.post(path, large, "Authorization", "Bearer secret")
+				if got.status != http.StatusRequestEntityTooLarge || !strings.Contains(got.body, "over the limit of 1 KiB of the "+whose) {
+					t.Errorf("%s: got %d %s", path, got.status, got.body)
+				}
+			}
+			if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+				t.Errorf("a small body: got %d %s", got.status, got.body)
+			}
+			if got := b.post("/v1/chat/completions", large, "Authorization", "Bearer other"); (got.status == 200) != perKey {
+				t.Errorf("per key %t: another key got %d", perKey, got.status)
+			}
+			b.wantIdle()
+		})
+	}
 }
 
 // The smaller of the two bounds reaches the engine, and only where the client asks for

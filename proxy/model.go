@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // model is the router of one model: its core, those who wait at its door, and its
@@ -14,6 +16,9 @@ type model struct {
 	metrics *modelMetrics
 	limiter *limiter
 	kick    func() // wakes the clock of the proxy: someone has begun to wait
+
+	sessionHeader string                       // of the proxy
+	identity      atomic.Pointer[wire.Options] // of the latest snapshot, with the header
 
 	mu       sync.Mutex // guards what follows; never held across I/O
 	core     *route.Core

@@ -94,14 +94,16 @@ func (p *Proxy) Apply(s *Snapshot) {
 	}
 }
 
-// limitersOf returns the limiters of the tenants of a snapshot: those that were there
-// before, with what they have counted, and new ones. The caller holds mu.
+// limitersOf returns the limiters of all tenants of a snapshot: those that were there
+// before, with what they have counted, and new ones. A tenant without limits has one too,
+// so that a limit that it gets later knows of the requests that are open. The caller holds
+// mu.
 func (p *Proxy) limitersOf(s *Snapshot) map[string]*limiter {
 	before := p.table.Load().limiters
-	limiters := make(map[string]*limiter, len(s.TenantLimits))
-	for tenant, limits := range s.TenantLimits {
-		if limits == (Limits{}) {
-			continue
+	limiters := make(map[string]*limiter)
+	keep := func(tenant string) {
+		if limiters[tenant] != nil {
+			return
 		}
 		l := before[tenant]
 		if l == nil {
@@ -110,8 +112,14 @@ func (p *Proxy) limitersOf(s *Snapshot) map[string]*limiter {
 				l.whose = "service"
 			}
 		}
-		l.set(limits)
+		l.set(s.TenantLimits[tenant])
 		limiters[tenant] = l
+	}
+	for _, tenant := range s.Keys {
+		keep(tenant)
+	}
+	if len(s.Keys) == 0 {
+		keep("")
 	}
 	return limiters
 }
@@ -119,13 +127,14 @@ func (p *Proxy) limitersOf(s *Snapshot) map[string]*limiter {
 // newModel returns the router of a model that was not known before.
 func (p *Proxy) newModel(spec *Model) *model {
 	return &model{
-		name:    spec.Name,
-		metrics: p.metrics.model(spec.Name),
-		limiter: &limiter{whose: "model " + spec.Name},
-		kick:    p.kick,
-		core:    route.New(spec.Routing, p.options.Seed),
-		known:   make(map[ReplicaID]*replica),
-		waiting: make(map[route.Ticket]*reservation),
+		name:          spec.Name,
+		metrics:       p.metrics.model(spec.Name),
+		limiter:       &limiter{whose: "model " + spec.Name},
+		kick:          p.kick,
+		sessionHeader: p.options.SessionHeader,
+		core:          route.New(spec.Routing, p.options.Seed),
+		known:         make(map[ReplicaID]*replica),
+		waiting:       make(map[route.Ticket]*reservation),
 	}
 }
 

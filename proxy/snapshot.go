@@ -16,7 +16,7 @@ type table struct {
 	fallback *model            // serves unknown names; nil refuses them
 	names    []string          // what a client may ask for, sorted, with wildcards last
 	tenants  map[[sha256.Size]byte]string
-	limiters map[string]*limiter // by tenant; without those that have no limits
+	limiters map[string]*limiter // of every tenant, by its name
 }
 
 // wildcard is an alias that ends in *.
@@ -95,6 +95,9 @@ func (m *model) apply(now time.Time, spec *Model, add func(*model, ReplicaID, in
 	defer m.mu.Unlock()
 	m.spec = spec
 	m.limiter.set(spec.Limits)
+	identity := spec.Identity
+	identity.Header = m.sessionHeader
+	m.identity.Store(&identity)
 	for _, r := range m.known {
 		r.index = -1
 	}

@@ -17,6 +17,8 @@ type access struct {
 	keys *keyring
 	// token of the admin API; nil asks for none.
 	token *auth.Token
+	// inference and admin are the certificates of the listeners; nil without TLS.
+	inference, admin *certificate
 	// made is the admin token when this start made it.
 	made string
 	// warnings name the protections that insecure took away.
@@ -62,7 +64,7 @@ func checkInferenceAccess(cfg *lmwardenv1.Config) error {
 // address without keys is not open by accident.
 func resolveAccess(cfg *lmwardenv1.Config) (access, error) {
 	var a access
-	err := errors.Join(a.resolveInference(cfg), a.resolveAdmin(cfg))
+	err := errors.Join(a.resolveInference(cfg), a.resolveAdmin(cfg), a.resolveCertificates(cfg))
 	return a, err
 }
 
@@ -76,6 +78,13 @@ func (a *access) resolveInference(cfg *lmwardenv1.Config) error {
 		a.warnings = append(a.warnings, "INSECURE: everyone who can reach "+cfg.GetInferenceListen()+" may use the models")
 	}
 	return nil
+}
+
+func (a *access) resolveCertificates(cfg *lmwardenv1.Config) error {
+	var errInference, errAdmin error
+	a.inference, errInference = openCertificate("inference_tls", cfg.GetInferenceTls())
+	a.admin, errAdmin = openCertificate("admin_tls", cfg.GetAdminTls())
+	return errors.Join(errInference, errAdmin)
 }
 
 func (a *access) resolveAdmin(cfg *lmwardenv1.Config) error {

@@ -24,6 +24,7 @@ var services = []string{
 	lmwardenv1connect.RoutingServiceName,
 	lmwardenv1connect.StatsServiceName,
 	lmwardenv1connect.GpuServiceName,
+	lmwardenv1connect.KeyServiceName,
 	lmwardenv1connect.SystemServiceName,
 }
 
@@ -43,6 +44,7 @@ func newAPI(c *control, token *auth.Token) *connect.Server {
 	lmwardenv1connect.RegisterRoutingServiceHandler(api, routingService{c})
 	lmwardenv1connect.RegisterStatsServiceHandler(api, statsService{c})
 	lmwardenv1connect.RegisterGpuServiceHandler(api, gpuService{c})
+	lmwardenv1connect.RegisterKeyServiceHandler(api, keyService{c})
 	lmwardenv1connect.RegisterSystemServiceHandler(api, systemService{c})
 	return api
 }

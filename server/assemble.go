@@ -63,8 +63,9 @@ func (s *Server) assemble(ctx context.Context) error {
 	}
 	c.engines, c.loop.engines = engines, engines
 	s.transport = connectinprocess.New(newAPI(c, nil))
-	s.serve("admin listener", admin, newAdminHandler(newAPI(c, access.token), c, metrics, s.opts.Page), nil)
-	s.serve("inference listener", inference, guardInference(s.proxy, s.cfg), s.proxy.Close)
+	s.serve("admin listener", admin, access.admin, newAdminHandler(newAPI(c, access.token), c, metrics, s.opts.Page), nil)
+	s.serve("inference listener", inference, access.inference, guardInference(s.proxy, s.cfg), s.proxy.Close)
+	s.watchCertificates(c.events, access.admin, access.inference)
 	s.cleanups.push("engines", engines.Stop)
 	s.startLoop(c.loop)
 	s.startLogging(c)
@@ -119,10 +120,32 @@ func (s *Server) newControl(st *store.Store, a access, metrics prometheus.Regist
 		return nil, err
 	}
 	c.models, c.loop.models = models, models
+	if err := s.openLimits(c, st); err != nil {
+		return nil, err
+	}
 	for _, name := range shadowed {
 		c.events.Add(stats.Event{Severity: stats.Warning, Kind: "model_shadowed", Model: name, Replica: -1, Message: fmt.Sprintf("Model %s is declared in the configuration and also stored; the declared one is served and the stored one is kept unused.", name)})
 	}
 	return c, nil
+}
+
+// openLimits reads what keys may take, and says what of it does not count.
+func (s *Server) openLimits(c *control, st *store.Store) error {
+	limits, shadowed, broken, err := openKeyLimits(st, c.access.keys, s.cfg, s.opts.ConfigFile, c.loop.wake)
+	if err != nil {
+		return err
+	}
+	c.limits, c.loop.limits = limits, limits
+	warn := func(kind, format, name string) {
+		c.events.Add(stats.Event{Severity: stats.Warning, Kind: kind, Replica: box, Message: fmt.Sprintf(format, name)})
+	}
+	for _, name := range shadowed {
+		warn("key_limits_shadowed", "The limits of key %q are declared in the configuration and also stored; the declared ones count and the stored ones are kept unused.", name)
+	}
+	for _, name := range broken {
+		warn("key_limits_broken", "The stored limits of key %q cannot be read, so none of its own hold; state them again on the page or with \"lmwarden key set\".", name)
+	}
+	return nil
 }
 
 // newCards returns the reader of the box's cards.
@@ -237,12 +260,17 @@ func (s *Server) openStore() (*store.Store, error) {
 	return st, nil
 }
 
-// serve answers on a listener until the clean-up. Finish, unless it is nil, then tells
+// serve answers on a listener until the clean-up, over TLS with a certificate. Finish, unless it is nil, then tells
 // those who still wait that the daemon ends; without it they are cut.
-func (s *Server) serve(name string, l net.Listener, h http.Handler, finish func()) {
+func (s *Server) serve(name string, l net.Listener, cert *certificate, h http.Handler, finish func()) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // gRPC without TLS
+	if cert == nil {
+		protocols.SetUnencryptedHTTP2(true) // gRPC without TLS
+	} else {
+		protocols.SetHTTP2(true)
+		l = cert.listener(l)
+	}
 	requests, cancel := context.WithCancel(context.Background())
 	srv := &http.Server{
 		Handler:           h,
@@ -286,8 +314,8 @@ func (s *Server) info() *lmwardenv1.Info {
 		Version:      s.opts.Version,
 		Hostname:     hostname,
 		Started:      timestamppb.Now(),
-		InferenceUrl: baseURL(s.inference, hostname),
-		AdminUrl:     baseURL(s.admin, hostname),
+		InferenceUrl: baseURL(scheme(s.cfg.GetInferenceTls()), s.inference, hostname),
+		AdminUrl:     baseURL(scheme(s.cfg.GetAdminTls()), s.admin, hostname),
 		DataDir:      s.cfg.GetDataDir(),
 		ConfigFile:   s.opts.ConfigFile,
 		Simulated:    s.opts.Simulated,
@@ -296,13 +324,21 @@ func (s *Server) info() *lmwardenv1.Info {
 
 // baseURL returns the URL of a listener; one on all addresses is reached by the name
 // of the host.
-func baseURL(addr net.Addr, hostname string) string {
+func baseURL(scheme string, addr net.Addr, hostname string) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
-		return "http://" + addr.String()
+		return scheme + "://" + addr.String()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = hostname
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// scheme returns that of a listener's URL.
+func scheme(files *lmwardenv1.TlsFiles) string {
+	if files.GetCertFile() != "" {
+		return "https"
+	}
+	return "http"
 }

@@ -64,7 +64,7 @@ func parseConfig(path string, data []byte) (*lmwardenv1.Config, error) {
 	if err := errors.Join(append(words.Problems, err)...); err != nil {
 		return nil, fmt.Errorf("the configuration is not valid: %w", err)
 	}
-	if err := checkModels(cfg); err != nil {
+	if err := errors.Join(checkModels(cfg), checkKeys(cfg)); err != nil {
 		return nil, fmt.Errorf("the configuration in %s is not valid: %w", path, err)
 	}
 	return cfg, nil
@@ -83,14 +83,24 @@ func CheckConfig(path string) (notes []string, err error) {
 		notes = append(notes, fmt.Sprintf("default_model: no model in this file has the name %q; until one is made with \"lmwarden model add\", requests that name no model are refused", name))
 	}
 	cfg = withDefaults(cfg)
-	var keys error
+	keyNotes, keys := checkKeysFile(cfg)
+	tlsNotes, certificates := checkCertificates(cfg)
+	notes = slices.Concat(notes, keyNotes, tlsNotes)
+	return notes, errors.Join(checkListeners(cfg), checkInferenceAccess(cfg), checkCommand(cfg), keys, certificates)
+}
+
+// checkKeysFile reads the file of keys, if there is one.
+func checkKeysFile(cfg *lmwardenv1.Config) (notes []string, err error) {
+	var keys map[string]string
 	if file := cfg.GetInferenceAuth().GetKeysFile(); file != "" {
-		if _, keys = auth.ReadKeys(file); errors.Is(keys, fs.ErrPermission) {
-			keys = nil
-			notes = append(notes, fmt.Sprintf("inference_auth.keys_file: %s cannot be read by this user; the daemon's user must", file))
+		if keys, err = auth.ReadKeys(file); errors.Is(err, fs.ErrPermission) {
+			return []string{fmt.Sprintf("inference_auth.keys_file: %s cannot be read by this user; the daemon's user must", file)}, nil
 		}
 	}
-	return notes, errors.Join(checkListeners(cfg), checkInferenceAccess(cfg), checkCommand(cfg), keys)
+	if err != nil {
+		return nil, err
+	}
+	return unusedKeys(cfg, keys), nil
 }
 
 // declares says whether a declared model goes by a name, also as an alias.

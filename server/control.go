@@ -71,6 +71,7 @@ type control struct {
 	access      access
 	log         zerolog.Logger
 	models      *catalog
+	limits      *keyLimits
 	plane       dataPlane
 	engines     engines
 	cards       *cards

@@ -74,6 +74,18 @@ func declaredModel(name, file string) error {
 	return &refusal{connect.CodeFailedPrecondition, "DECLARED_MODEL", fmt.Sprintf("model %s is declared in %s and is read-only here; change it there and restart the daemon", name, file), map[string]string{"declared_in": file}}
 }
 
+func unknownKey(name string, names []string) error {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return &refusal{connect.CodeNotFound, "KEY_NOT_FOUND", fmt.Sprintf("there is no key %q; there are %s. The name of a key is the text after \" #\" on its line of the keys file", name, strings.Join(quoted, ", ")), map[string]string{"key": name}}
+}
+
+func declaredKey(name, file string) error {
+	return &refusal{connect.CodeFailedPrecondition, "DECLARED_KEY", fmt.Sprintf("the limits of key %q are declared in %s and are read-only here; change them there and restart the daemon", name, file), map[string]string{"declared_in": file}}
+}
+
 func brokenModel(name string, why error) error {
 	return &refusal{connect.CodeFailedPrecondition, "BROKEN_MODEL", fmt.Sprintf("the stored record of model %s is broken (%v); delete the model and make it anew", name, why), nil}
 }

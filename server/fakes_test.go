@@ -48,6 +48,13 @@ func (p *fakePlane) keys() map[string]string {
 	return p.snap.Keys
 }
 
+// tenants returns the limits of keys as applied.
+func (p *fakePlane) tenants() map[string]proxy.Limits {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.snap.TenantLimits
+}
+
 func (p *fakePlane) model(t *testing.T, name string) proxy.Model {
 	t.Helper()
 	p.mu.Lock()
@@ -184,6 +191,13 @@ func (e *fakeEngines) Apply(specs []supervisor.Spec) {
 	}
 }
 
+// changes returns how often something was changed.
+func (e *fakeEngines) changes() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.applies)
+}
+
 // begin starts a new life. e.mu must be held.
 func (e *fakeEngines) begin(s supervisor.Spec) {
 	st := supervisor.Status{
@@ -276,6 +290,7 @@ type rig struct {
 	statsAPI lmwardenv1connect.StatsServiceClient
 	gpusAPI  lmwardenv1connect.GpuServiceClient
 	system   lmwardenv1connect.SystemServiceClient
+	keysAPI  lmwardenv1connect.KeyServiceClient
 }
 
 // newRig starts a control plane on a box of four simulated cards.
@@ -318,6 +333,11 @@ func newRig(t *testing.T, cfg *lmwardenv1.Config) *rig {
 		t.Fatal(err)
 	}
 	r.control.models, loop.models = models, models
+	limits, _, _, err := openKeyLimits(st, r.access.keys, cfg, "/etc/lmwarden.yaml", loop.wake)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.control.limits, loop.limits = limits, limits
 	ctx, cancel := context.WithCancel(t.Context())
 	go loop.run(ctx)
 	t.Cleanup(func() {
@@ -339,6 +359,7 @@ func (r *rig) dial(c *connect.Client) {
 	r.statsAPI = lmwardenv1connect.NewStatsServiceClient(c)
 	r.gpusAPI = lmwardenv1connect.NewGpuServiceClient(c)
 	r.system = lmwardenv1connect.NewSystemServiceClient(c)
+	r.keysAPI = lmwardenv1connect.NewKeyServiceClient(c)
 }
 
 // create makes a model of so many replicas.

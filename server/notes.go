@@ -40,9 +40,9 @@ func (c *control) logEvents(ctx context.Context) {
 	}
 }
 
-// noteChange remembers a change of settings when there was one. Names are the fields that
-// were asked for.
-func (c *control) noteChange(kind, model, what string, before, after proto.Message, names []string) {
+// noteChange remembers a change of the settings of something when there was one: what is
+// "Routing" and of "qwen3-4b". Names are the fields that were asked for.
+func (c *control) noteChange(kind, model, what, of string, before, after proto.Message, names []string) {
 	var changes []string
 	for _, name := range names {
 		was, errWas := face.Get(before, name)
@@ -53,6 +53,6 @@ func (c *control) noteChange(kind, model, what string, before, after proto.Messa
 		changes = append(changes, fmt.Sprintf("%s from %s to %s", name, or(was, "its default"), or(is, "its default")))
 	}
 	if len(changes) > 0 {
-		c.note(kind, model, box, "%s of %s changed: %s.", what, model, strings.Join(changes, ", "))
+		c.note(kind, model, box, "%s of %s changed: %s.", what, of, strings.Join(changes, ", "))
 	}
 }

@@ -24,6 +24,7 @@ const heartbeat = time.Second
 type reconciler struct {
 	// Immutable.
 	models       *catalog
+	limits       *keyLimits
 	plane        dataPlane
 	engines      engines
 	events       *stats.Events
@@ -49,8 +50,8 @@ type reconciler struct {
 	problems map[string]string // why a model has no place
 }
 
-// newReconciler returns a loop over what c shares. Models and engines are set before
-// it runs: both need its wake.
+// newReconciler returns a loop over what c shares. Models, limits and engines are set
+// before it runs: they need its wake.
 func newReconciler(c *control, engineEnv map[string]string, metrics prometheus.Registerer) *reconciler {
 	return &reconciler{
 		plane:        c.plane,

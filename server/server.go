@@ -44,6 +44,8 @@ func New(o Options) (*Server, error) {
 		checkListeners(cfg),
 		checkInferenceAccess(cfg),
 		checkCommand(cfg),
+		checkTLS("inference_tls", cfg.GetInferenceTls()),
+		checkTLS("admin_tls", cfg.GetAdminTls()),
 	)
 	if err != nil {
 		return nil, err

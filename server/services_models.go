@@ -88,7 +88,7 @@ func (s modelService) UpdateModel(ctx context.Context, req *lmwardenv1.UpdateMod
 	if err != nil {
 		return nil, err
 	}
-	s.noteChange("model_changed", req.GetName(), "Settings", before.GetSpec(), e.model.GetSpec(), req.GetUpdateMask().GetPaths())
+	s.noteChange("model_changed", req.GetName(), "Settings", req.GetName(), before.GetSpec(), e.model.GetSpec(), req.GetUpdateMask().GetPaths())
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
 	}

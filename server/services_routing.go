@@ -53,7 +53,7 @@ func (s routingService) UpdateRouting(ctx context.Context, req *lmwardenv1.Updat
 	if err != nil {
 		return nil, err
 	}
-	s.noteChange("routing_changed", req.GetModel(), "Routing", before, e.model.GetRouting(), req.GetUpdateMask().GetPaths())
+	s.noteChange("routing_changed", req.GetModel(), "Routing", req.GetModel(), before, e.model.GetRouting(), req.GetUpdateMask().GetPaths())
 	if err := s.loop.sync(ctx); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (c *control) facts(ctx context.Context) *lmwardenv1.Info {
 	info := proto.CloneOf(c.info)
 	inventory, _ := c.cards.read(ctx)
 	info.Cards = cardsSummary(inventory.Devices)
-	info.AsksForKey = c.cfg.GetInferenceAuth().GetKeysFile() != ""
+	info.AsksForKey = c.asksForKey()
 	return info
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -10,6 +11,7 @@ import (
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/wire"
 	"github.com/lmwarden/lmwarden/server/face"
 )
 
@@ -60,6 +62,30 @@ func routeSettings(s *lmwardenv1.RoutingSettings) route.Settings {
 	setCount(&out.MaxConversations, s.MaxConversations)
 	setCount(&out.MaxQueue, s.MaxQueue)
 	return out
+}
+
+// identityOptions returns which sources of a conversation's key count beyond those that
+// always do.
+func identityOptions(s *lmwardenv1.RoutingSettings) wire.Options {
+	var o wire.Options
+	for _, name := range s.GetSessionHeaders() {
+		o.ExtraHeaders = append(o.ExtraHeaders, http.CanonicalHeaderKey(name)) // once, and not with each request
+	}
+	for _, source := range s.GetIdentitySources() {
+		switch source {
+		case "user":
+			o.User = true
+		case "safety_identifier":
+			o.Safety = true
+		case "metadata.user_id":
+			o.MetadataUser = true
+		case "x-user-id":
+			o.UserHeader = true
+		case "x-correlation-id":
+			o.Correlation = true
+		}
+	}
+	return o
 }
 
 func setSpan(p *time.Duration, d *durationpb.Duration) {

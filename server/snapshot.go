@@ -17,7 +17,7 @@ const staleFigures = 10 * time.Second
 // snapshot returns what the proxy needs to know: every model, also a stopped one, so
 // that a client learns why it is not served.
 func (r *reconciler) snapshot(entries []*entry, statuses []supervisor.Status) *proxy.Snapshot {
-	s := &proxy.Snapshot{DefaultModel: r.defaultModel, Keys: r.keys.current()}
+	s := &proxy.Snapshot{DefaultModel: r.defaultModel, Keys: r.keys.current(), TenantLimits: r.limits.tenants()}
 	byModel := make(map[string][]supervisor.Status)
 	for _, st := range statuses {
 		byModel[st.ID.Model] = append(byModel[st.ID.Model], st)
@@ -38,6 +38,8 @@ func (r *reconciler) proxyModel(e *entry, statuses []supervisor.Status) proxy.Mo
 		MaxModelLen:      int(e.model.GetSpec().GetMaxModelLen()),
 		Created:          e.model.GetCreated().AsTime(),
 		Routing:          routeSettings(e.model.GetRouting()),
+		Identity:         identityOptions(e.model.GetRouting()),
+		Limits:           limitsOf(e.model.GetSpec()),
 		StripAttribution: e.model.GetRouting().GetStripAttribution(),
 		State:            state,
 		Halted:           halted,

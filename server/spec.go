@@ -16,7 +16,7 @@ func checkConfigMessage(cfg *lmwardenv1.Config) error {
 	if err := face.Validate(cfg); err != nil {
 		return fmt.Errorf("the configuration is not valid: %w", err)
 	}
-	return checkModels(cfg)
+	return errors.Join(checkModels(cfg), checkKeys(cfg))
 }
 
 // checkSpec returns what is wrong with a model's spec beyond the ranges of its

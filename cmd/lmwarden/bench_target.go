@@ -149,7 +149,7 @@ func (a *app) benchTarget(ctx context.Context, f benchFlags) (benchTarget, error
 		return benchTarget{}, fmt.Errorf("model %q has no replica; start it with \"lmwarden model start %s\"", model, model)
 	}
 	target := benchTarget{
-		url:      reachableURL(info.GetInfo().GetInferenceUrl(), a.addr),
+		url:      info.GetInfo().GetInferenceUrl(),
 		model:    model,
 		arms:     f.arms,
 		replicas: len(card.GetCard().GetReplicas()),

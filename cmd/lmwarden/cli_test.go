@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
@@ -43,9 +45,9 @@ func TestTables(t *testing.T) {
 		{"events", "events"},
 		{"events-follow", "events --follow"},
 		{"connect-claude-code", "connect claude-code"},
-		{"connect-codex", "connect codex --key k1"},
-		{"connect-opencode", "connect opencode"},
-		{"connect-openai", "connect openai"},
+		{"connect", "connect"},
+		{"key-list", "key list"},
+		{"key-show", "key show team-a"},
 		{"api-list", "api"},
 		{"model-list-yaml", "model list -o yaml"},
 	}
@@ -198,12 +200,41 @@ func TestConnectAsksForAKey(t *testing.T) {
 	box := newFakeBox(t)
 	box.keys = true
 	got := box.lmwarden(t, "connect", "claude-code")
-	if !strings.Contains(got.stdout, "ANTHROPIC_AUTH_TOKEN=YOUR_KEY") || !strings.Contains(got.stdout, "# this daemon asks for a key") || !strings.Contains(got.err, "--key") {
+	if got.stdout != "export ANTHROPIC_MODEL=qwen3-4b\n" || !strings.Contains(got.err, "in the shell that starts Claude Code:") || !strings.Contains(got.err, "put yours in place of YOUR_KEY. It can be given with --key.") {
 		t.Errorf("printed %s%s", got.stdout, got.err)
 	}
 	got = box.lmwarden(t, "connect", "claude-code", "--key", "k1")
-	if !strings.Contains(got.stdout, "ANTHROPIC_AUTH_TOKEN=k1") || strings.Contains(got.stdout+got.err, "asks for a key") {
+	if strings.Contains(got.stdout+got.err, "asks for a key") || lastCall[*lmwardenv1.ListRecipesRequest](t, box).GetKey() != "k1" {
 		t.Errorf("with a key: %s%s", got.stdout, got.err)
+	}
+}
+
+// TestKeySet sends what is named, and an empty value takes a limit back.
+func TestKeySet(t *testing.T) {
+	box := newFakeBox(t)
+	got := box.lmwarden(t, "key", "set", "team-a", "--max-body-bytes", "2 MiB", "--max-requests-per-minute", "", "--revision", "3")
+	want := &lmwardenv1.UpdateKeyRequest{
+		Name: "team-a", Limits: &lmwardenv1.KeyLimits{MaxBodyBytes: proto.Uint64(2 << 20)}, Revision: 3,
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"max_requests_per_minute", "max_body_bytes"}},
+	}
+	if got.code != 0 {
+		t.Fatalf("exit code %d: %s", got.code, got.err)
+	}
+	if diff := cmp.Diff(want, lastCall[*lmwardenv1.UpdateKeyRequest](t, box), protocmp.Transform()); diff != "" {
+		t.Errorf("the daemon was asked (-want +got):\n%s", diff)
+	}
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"set", "team-a"}, exitUsage, "there is nothing to set"},
+		{[]string{"set", "team-a", "--max-requests-per-minute", "many"}, exitUsage, "max_requests_per_minute"},
+		{[]string{"show", "team-b"}, exitNotFound, `there are "*", "team-a"`},
+	} {
+		if got := box.lmwarden(t, append([]string{"key"}, test.args...)...); got.code != test.code || !strings.Contains(got.err, test.want) {
+			t.Errorf("key %v: %d %s, want %d with %q", test.args, got.code, got.err, test.code, test.want)
+		}
 	}
 }
 

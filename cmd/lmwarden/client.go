@@ -25,6 +25,7 @@ type clients struct {
 	routing  lmwardenv1connect.RoutingServiceClient
 	gpus     lmwardenv1connect.GpuServiceClient
 	stats    lmwardenv1connect.StatsServiceClient
+	keys     lmwardenv1connect.KeyServiceClient
 	system   lmwardenv1connect.SystemServiceClient
 }
 
@@ -55,6 +56,7 @@ func (a *app) dial() (*clients, error) {
 		routing:  lmwardenv1connect.NewRoutingServiceClient(raw),
 		gpus:     lmwardenv1connect.NewGpuServiceClient(raw),
 		stats:    lmwardenv1connect.NewStatsServiceClient(raw),
+		keys:     lmwardenv1connect.NewKeyServiceClient(raw),
 		system:   lmwardenv1connect.NewSystemServiceClient(raw),
 	}, nil
 }

@@ -27,7 +27,7 @@ func TestExampleFileIsCompleteAndValid(t *testing.T) {
 	}
 	settings := []proto.Message{
 		&lmwardenv1.Config{}, &lmwardenv1.EngineConfig{}, &lmwardenv1.InferenceAuth{}, &lmwardenv1.AdminAuth{},
-		&lmwardenv1.ModelSpec{}, &lmwardenv1.RoutingSettings{},
+		&lmwardenv1.ModelSpec{}, &lmwardenv1.RoutingSettings{}, &lmwardenv1.KeyLimits{}, &lmwardenv1.TlsFiles{},
 	}
 	for _, m := range settings {
 		for _, f := range face.Fields(m.ProtoReflect().Descriptor()) {

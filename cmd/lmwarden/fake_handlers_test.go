@@ -242,3 +242,33 @@ func (b *fakeBox) Backup(_ context.Context, _ *lmwardenv1.BackupRequest, stream 
 	}
 	return nil
 }
+
+func (b *fakeBox) ListRecipes(_ context.Context, r *lmwardenv1.ListRecipesRequest) (*lmwardenv1.ListRecipesResponse, error) {
+	b.asked(r)
+	list := &lmwardenv1.ListRecipesResponse{Recipes: []*lmwardenv1.Recipe{
+		{Client: "claude-code", Title: "Claude Code", Where: "in the shell that starts Claude Code", Text: "export ANTHROPIC_MODEL=" + r.GetModel()},
+		{Client: "codex", Title: "Codex", Where: "in ~/.codex/config.toml", Text: "model = \"" + r.GetModel() + "\"\nwire_api = \"responses\""},
+	}}
+	if b.keys && r.GetKey() == "" {
+		list.Note = "This daemon asks for a key: put yours in place of YOUR_KEY."
+	}
+	return list, nil
+}
+
+// fakeKeys are every key and one with limits of its own.
+func fakeKeys() []*lmwardenv1.Key {
+	own := &lmwardenv1.KeyLimits{MaxRequestsPerMinute: proto.Uint32(60), MaxBodyBytes: proto.Uint64(1 << 20)}
+	return []*lmwardenv1.Key{
+		{Name: "*", Limits: &lmwardenv1.KeyLimits{}, InForce: &lmwardenv1.KeyLimits{}},
+		{Name: "team-a", Limits: own, InForce: own, Revision: 3, DeclaredIn: "/etc/lmwarden.yaml"},
+	}
+}
+
+func (b *fakeBox) ListKeys(context.Context, *lmwardenv1.ListKeysRequest) (*lmwardenv1.ListKeysResponse, error) {
+	return &lmwardenv1.ListKeysResponse{Keys: fakeKeys()}, nil
+}
+
+func (b *fakeBox) UpdateKey(_ context.Context, r *lmwardenv1.UpdateKeyRequest) (*lmwardenv1.UpdateKeyResponse, error) {
+	b.asked(r)
+	return &lmwardenv1.UpdateKeyResponse{Key: fakeKeys()[1]}, nil
+}

@@ -44,6 +44,7 @@ type fakeBox struct {
 	lmwardenv1connect.UnimplementedGpuServiceHandler
 	lmwardenv1connect.UnimplementedStatsServiceHandler
 	lmwardenv1connect.UnimplementedSystemServiceHandler
+	lmwardenv1connect.UnimplementedKeyServiceHandler
 
 	url       string
 	inference string // what GetInfo tells
@@ -58,7 +59,7 @@ type fakeBox struct {
 // newFakeBox starts a fake daemon for the length of a test.
 func newFakeBox(t *testing.T) *fakeBox {
 	t.Helper()
-	box := &fakeBox{inference: "http://0.0.0.0:8000"}
+	box := &fakeBox{inference: "http://127.0.0.1:8000"}
 	api := connect.NewServer(box.record)
 	lmwardenv1connect.RegisterModelServiceHandler(api, box)
 	lmwardenv1connect.RegisterReplicaServiceHandler(api, box)
@@ -66,6 +67,7 @@ func newFakeBox(t *testing.T) *fakeBox {
 	lmwardenv1connect.RegisterGpuServiceHandler(api, box)
 	lmwardenv1connect.RegisterStatsServiceHandler(api, box)
 	lmwardenv1connect.RegisterSystemServiceHandler(api, box)
+	lmwardenv1connect.RegisterKeyServiceHandler(api, box)
 	mux := http.NewServeMux()
 	connecthttp.Mount(mux, api)
 	server := httptest.NewServer(mux)

@@ -97,7 +97,7 @@ func (a *app) newRoot() *cobra.Command {
 	inGroup(root, groupDaemon, a.serveCommand(), a.demoCommand(), a.benchCommand(), a.simulateCommand(), a.configCommand())
 	inGroup(root, groupClient,
 		a.modelCommand(), a.replicaCommand(), a.routingCommand(), a.compareCommand(), a.conversationCommand(),
-		a.gpuCommand(), a.statsCommand(), a.requestCommand(), a.eventsCommand(),
+		a.gpuCommand(), a.statsCommand(), a.requestCommand(), a.keyCommand(), a.eventsCommand(),
 		a.doctorCommand(), a.backupCommand(), a.connectCommand(), a.apiCommand())
 	root.AddCommand(a.versionCommand(), newDocsCommand())
 	root.InitDefaultCompletionCmd()

@@ -155,25 +155,9 @@ func settingRows(m proto.Message, all bool) (rows [][3]string) {
 		} else if unit := f.Face.GetUnit(); unit != "" && f.Kind != lmwardenv1.SettingsKind_SETTINGS_KIND_DURATION {
 			text += " " + unit
 		}
-		rows = append(rows, [3]string{f.Name, text, appliesWord(f.Face.GetApplies())})
+		rows = append(rows, [3]string{f.Name, text, face.AppliesText(f.Face.GetApplies())})
 	}
 	return rows
-}
-
-// appliesWord says when a change takes effect.
-func appliesWord(when lmwardenv1.Applies) string {
-	switch when {
-	case lmwardenv1.Applies_APPLIES_LIVE:
-		return "at once"
-	case lmwardenv1.Applies_APPLIES_ENGINE_RESTART:
-		return "restarts replicas"
-	case lmwardenv1.Applies_APPLIES_AT_CREATION:
-		return "fixed"
-	case lmwardenv1.Applies_APPLIES_DAEMON_RESTART:
-		return "at the daemon's start"
-	default:
-		return ""
-	}
 }
 
 // printSettings prints a settings message; wide shows the unset fields too.

@@ -12,8 +12,8 @@ import (
 )
 
 // WriteNix writes the NixOS options of the settings messages: an attribute set of
-// options each for the configuration, a model's spec and its routing settings. The
-// names are the configuration file's own, so that the module renders what it is given.
+// options each for the configuration, a model's spec, its routing settings and the limits
+// of a key. The names are the configuration file's own, so that the module renders what it is given.
 func WriteNix(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Generated from the API's definition by make generate. Do not edit.\n{ lib }:\n\nlet\n  inherit (lib) mkOption types;\nin\n{\n")
@@ -24,6 +24,7 @@ func WriteNix(w io.Writer) error {
 		{"config", (*lmwardenv1.Config)(nil).ProtoReflect().Descriptor()},
 		{"modelSpec", (*lmwardenv1.ModelSpec)(nil).ProtoReflect().Descriptor()},
 		{"routingSettings", (*lmwardenv1.RoutingSettings)(nil).ProtoReflect().Descriptor()},
+		{"keyLimits", (*lmwardenv1.KeyLimits)(nil).ProtoReflect().Descriptor()},
 	} {
 		fmt.Fprintf(&b, "  %s = {\n", s.name)
 		writeNixOptions(&b, s.md, "    ")

@@ -28,6 +28,10 @@ var sections = []section{
 		(*lmwardenv1.ModelSpec)(nil),
 	},
 	{
+		"An API key", "`lmwarden key set`, the page's API keys, `inference_auth.keys[].limits` in the\nconfiguration. `*` stands for every key, and where no key is asked for, for all clients\ntogether. Limits that the configuration declares are changed there.",
+		(*lmwardenv1.KeyLimits)(nil),
+	},
+	{
 		"The daemon", "The file that `lmwarden serve --config` reads, and the flags of `serve`.",
 		(*lmwardenv1.Config)(nil),
 	},
@@ -59,10 +63,14 @@ const referenceHead = "# Settings\n" +
 func WriteReference(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(referenceHead)
+	b.WriteString("\n| applies | that is |\n|---|---|\n")
+	for _, c := range choices(lmwardenv1.Applies(0).Descriptor()) {
+		fmt.Fprintf(&b, "| %s | %s |\n", cell(c.GetLabel()), cell(c.GetHelp()))
+	}
 	for _, s := range sections {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| field | what it does | values | when not set | applies |\n|---|---|---|---|---|\n", s.title, s.intro)
 		walk(s.message.ProtoReflect().Descriptor(), "", func(path string, f Field) {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", path, f.Face.GetHelp(), cell(values(f)), cell(f.Face.GetAbsent()), appliesText(f.Face.GetApplies()))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", path, f.Face.GetHelp(), cell(values(f)), cell(f.Face.GetAbsent()), cell(AppliesText(f.Face.GetApplies())))
 		})
 	}
 	_, err := io.WriteString(w, b.String())
@@ -136,17 +144,13 @@ func rangeText(f Field, number func(float64) string) string {
 // cell makes text safe inside a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
-func appliesText(a lmwardenv1.Applies) string {
-	switch a {
-	case lmwardenv1.Applies_APPLIES_LIVE:
-		return "live"
-	case lmwardenv1.Applies_APPLIES_ENGINE_RESTART:
-		return "on engine restart, one replica after the other"
-	case lmwardenv1.Applies_APPLIES_AT_CREATION:
-		return "only at creation"
-	case lmwardenv1.Applies_APPLIES_DAEMON_RESTART:
-		return "when the daemon starts"
-	default:
-		return ""
+// AppliesText says in a word or two when a change takes effect, as the API's definition
+// does; empty when that is not stated.
+func AppliesText(a lmwardenv1.Applies) string {
+	for _, c := range choices(a.Descriptor()) {
+		if c.GetNumber() == int32(a) {
+			return c.GetLabel()
+		}
 	}
+	return ""
 }

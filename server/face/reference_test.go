@@ -14,7 +14,7 @@ func TestReferenceNamesEveryField(t *testing.T) {
 	}
 	for _, want := range []string{
 		"| `spill_threshold` |", "1 to 4096 requests", "**working set**: let in only what the caches can hold",
-		"| `engine.drain_timeout` |", "0s to 1h", "| `max_num_seqs` |", "on engine restart",
+		"| `engine.drain_timeout` |", "0s to 1h", "| `max_num_seqs` |", "| restarts replicas |", "| at the daemon's start | when the daemon starts again |",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the reference lacks %q:\n%s", want, out.String())

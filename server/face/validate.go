@@ -14,6 +14,7 @@ var patternWords = map[string]string{
 	`^[A-Za-z_][A-Za-z0-9_]*$`:       "must begin with a letter or _ and may have only letters, digits and _ in it",
 	`^[A-Za-z0-9_.-]*$`:              "may have only letters, digits and _ . - in it",
 	`^[A-Za-z0-9-]*$`:                "may have only letters, digits and - in it",
+	`^[A-Za-z0-9_-]*$`:               "may have only letters, digits and _ - in it",
 	`^[^*]*\*?$`:                     "may have one star, at its end",
 }
 

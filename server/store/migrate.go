@@ -19,6 +19,10 @@ var migrations = []func(*bbolt.Tx) error{
 		_, err := tx.CreateBucketIfNotExists(bucketModels)
 		return err
 	},
+	func(tx *bbolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(bucketKeys)
+		return err
+	},
 }
 
 // migrate brings the database to the newest schema in one transaction, after a copy

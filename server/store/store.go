@@ -30,7 +30,10 @@ type Store struct {
 	MovedAside string
 }
 
-var bucketModels = []byte("models")
+var (
+	bucketModels = []byte("models")
+	bucketKeys   = []byte("keys")
+)
 
 // Open opens the database at path and makes it, mode 0600, with its directory, mode
 // 0700, when there is none. Its errors are *LockedError, *UnwritableError,
@@ -138,16 +141,22 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Path() string { return s.db.Path() }
 
 // Models returns all models by name, the broken ones among them.
-func (s *Store) Models() ([]Record, error) {
+func (s *Store) Models() ([]Record, error) { return s.records(bucketModels) }
+
+// Keys returns what is stored of API keys by name, the broken records among them.
+func (s *Store) Keys() ([]Record, error) { return s.records(bucketKeys) }
+
+// records returns all records of a bucket by name.
+func (s *Store) records(bucket []byte) ([]Record, error) {
 	var records []Record
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketModels).ForEach(func(k, v []byte) error {
+		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
 			records = append(records, decodeRecord(string(k), v))
 			return nil
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("the models cannot be read from %s: %w", s.db.Path(), err)
+		return nil, fmt.Errorf("the %s cannot be read from %s: %w", bucket, s.db.Path(), err)
 	}
 	return records, nil
 }
@@ -191,6 +200,25 @@ func (s *Store) DeleteModel(name string, seen uint64) error {
 		}
 		return models.Delete([]byte(name))
 	})
+}
+
+// PutKey stores what is said of an API key, also in the place of a broken record, and
+// returns the new revision. Seen is the revision that the caller saw, 0 to skip the check;
+// the error is a *StaleError with the current one, which is 0 when there is none.
+func (s *Store) PutKey(name string, seen uint64, data []byte) (revision uint64, err error) {
+	err = s.db.Update(func(tx *bbolt.Tx) error {
+		keys := tx.Bucket(bucketKeys)
+		var current uint64
+		if value := keys.Get([]byte(name)); value != nil {
+			current = decodeRecord(name, value).Revision
+		}
+		if seen != 0 && seen != current {
+			return &StaleError{Name: name, Seen: seen, Current: current}
+		}
+		revision = current + 1
+		return keys.Put([]byte(name), encodeRecord(name, revision, data))
+	})
+	return revision, err
 }
 
 func currentRevision(models *bbolt.Bucket, name string, seen uint64) (uint64, error) {

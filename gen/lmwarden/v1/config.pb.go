@@ -155,6 +155,10 @@ type Config struct {
 	// Header that names a conversation and wins over every other source.
 	// Default x-lmwarden-session-id.
 	SessionHeader string `protobuf:"bytes,12,opt,name=session_header,json=sessionHeader,proto3" json:"session_header,omitempty"`
+	// Certificate of the inference listener; without it the listener speaks no TLS.
+	InferenceTls *TlsFiles `protobuf:"bytes,13,opt,name=inference_tls,json=inferenceTls,proto3" json:"inference_tls,omitempty"`
+	// Certificate of the admin listener; without it the listener speaks no TLS.
+	AdminTls      *TlsFiles `protobuf:"bytes,14,opt,name=admin_tls,json=adminTls,proto3" json:"admin_tls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +277,75 @@ func (x *Config) GetSessionHeader() string {
 	return ""
 }
 
+func (x *Config) GetInferenceTls() *TlsFiles {
+	if x != nil {
+		return x.InferenceTls
+	}
+	return nil
+}
+
+func (x *Config) GetAdminTls() *TlsFiles {
+	if x != nil {
+		return x.AdminTls
+	}
+	return nil
+}
+
+// The certificate of a listener. Both files are read again when they have changed.
+type TlsFiles struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// File with the certificate and the chain behind it, in PEM.
+	CertFile string `protobuf:"bytes,1,opt,name=cert_file,json=certFile,proto3" json:"cert_file,omitempty"`
+	// File with the private key of the certificate, in PEM.
+	KeyFile       string `protobuf:"bytes,2,opt,name=key_file,json=keyFile,proto3" json:"key_file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TlsFiles) Reset() {
+	*x = TlsFiles{}
+	mi := &file_lmwarden_v1_config_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TlsFiles) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TlsFiles) ProtoMessage() {}
+
+func (x *TlsFiles) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_config_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TlsFiles.ProtoReflect.Descriptor instead.
+func (*TlsFiles) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TlsFiles) GetCertFile() string {
+	if x != nil {
+		return x.CertFile
+	}
+	return ""
+}
+
+func (x *TlsFiles) GetKeyFile() string {
+	if x != nil {
+		return x.KeyFile
+	}
+	return ""
+}
+
 // How engines are started and watched.
 type EngineConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -296,7 +369,7 @@ type EngineConfig struct {
 
 func (x *EngineConfig) Reset() {
 	*x = EngineConfig{}
-	mi := &file_lmwarden_v1_config_proto_msgTypes[1]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -308,7 +381,7 @@ func (x *EngineConfig) String() string {
 func (*EngineConfig) ProtoMessage() {}
 
 func (x *EngineConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_config_proto_msgTypes[1]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -321,7 +394,7 @@ func (x *EngineConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EngineConfig.ProtoReflect.Descriptor instead.
 func (*EngineConfig) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{1}
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *EngineConfig) GetCommand() []string {
@@ -390,7 +463,7 @@ type DeclaredModel struct {
 
 func (x *DeclaredModel) Reset() {
 	*x = DeclaredModel{}
-	mi := &file_lmwarden_v1_config_proto_msgTypes[2]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +475,7 @@ func (x *DeclaredModel) String() string {
 func (*DeclaredModel) ProtoMessage() {}
 
 func (x *DeclaredModel) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_config_proto_msgTypes[2]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +488,7 @@ func (x *DeclaredModel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeclaredModel.ProtoReflect.Descriptor instead.
 func (*DeclaredModel) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{2}
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DeclaredModel) GetName() string {
@@ -450,14 +523,16 @@ func (x *DeclaredModel) GetStopped() bool {
 type InferenceAuth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// File with one key a line; lines that begin with # are left out.
-	KeysFile      string `protobuf:"bytes,1,opt,name=keys_file,json=keysFile,proto3" json:"keys_file,omitempty"`
+	KeysFile string `protobuf:"bytes,1,opt,name=keys_file,json=keysFile,proto3" json:"keys_file,omitempty"`
+	// Limits of keys, by their names; read-only through the API.
+	Keys          []*DeclaredKey `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *InferenceAuth) Reset() {
 	*x = InferenceAuth{}
-	mi := &file_lmwarden_v1_config_proto_msgTypes[3]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +544,7 @@ func (x *InferenceAuth) String() string {
 func (*InferenceAuth) ProtoMessage() {}
 
 func (x *InferenceAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_config_proto_msgTypes[3]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +557,7 @@ func (x *InferenceAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InferenceAuth.ProtoReflect.Descriptor instead.
 func (*InferenceAuth) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{3}
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *InferenceAuth) GetKeysFile() string {
@@ -490,6 +565,70 @@ func (x *InferenceAuth) GetKeysFile() string {
 		return x.KeysFile
 	}
 	return ""
+}
+
+func (x *InferenceAuth) GetKeys() []*DeclaredKey {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// The limits of a key, declared in the configuration. The key itself stands in the keys
+// file.
+type DeclaredKey struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the key as in the keys file; "*" for every key, and where no key is asked
+	// for, for all clients together.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What its requests may take; what is absent is as for "*".
+	Limits        *KeyLimits `protobuf:"bytes,2,opt,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeclaredKey) Reset() {
+	*x = DeclaredKey{}
+	mi := &file_lmwarden_v1_config_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeclaredKey) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeclaredKey) ProtoMessage() {}
+
+func (x *DeclaredKey) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_config_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeclaredKey.ProtoReflect.Descriptor instead.
+func (*DeclaredKey) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DeclaredKey) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DeclaredKey) GetLimits() *KeyLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
 }
 
 // Token of the admin API.
@@ -504,7 +643,7 @@ type AdminAuth struct {
 
 func (x *AdminAuth) Reset() {
 	*x = AdminAuth{}
-	mi := &file_lmwarden_v1_config_proto_msgTypes[4]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +655,7 @@ func (x *AdminAuth) String() string {
 func (*AdminAuth) ProtoMessage() {}
 
 func (x *AdminAuth) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_config_proto_msgTypes[4]
+	mi := &file_lmwarden_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +668,7 @@ func (x *AdminAuth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminAuth.ProtoReflect.Descriptor instead.
 func (*AdminAuth) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_lmwarden_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdminAuth) GetTokenFile() string {
@@ -543,7 +682,7 @@ var File_lmwarden_v1_config_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x18lmwarden/v1/config.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x16lmwarden/v1/face.proto\x1a\x17lmwarden/v1/model.proto\x1a\x19lmwarden/v1/routing.proto\"\xc5\v\n" +
+	"\x18lmwarden/v1/config.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x16lmwarden/v1/face.proto\x1a\x1dlmwarden/v1/key_service.proto\x1a\x17lmwarden/v1/model.proto\x1a\x19lmwarden/v1/routing.proto\"\xb5\f\n" +
 	"\x06Config\x12\x8f\x01\n" +
 	"\x10inference_listen\x18\x01 \x01(\tBd\xaa\xd4\x18`\n" +
 	"\x11Inference address\x12.Address of the OpenAI and Anthropic endpoints.\"\tListeners0\x04:\x0e127.0.0.1:8000R\x0finferenceListen\x12{\n" +
@@ -566,8 +705,15 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\tlog_level\x18\v \x01(\tBy\xbaH\x1er\x1cR\x00R\x05debugR\x04infoR\x04warnR\x05error\xaa\xd4\x18T\n" +
 	"\tLog level\x12:Level of the daemon's own log: debug, info, warn or error.\"\x03Log0\x04:\x04infoR\blogLevel\x12\xbc\x01\n" +
 	"\x0esession_header\x18\f \x01(\tB\x94\x01\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9-]*$\xaa\xd4\x18x\n" +
-	"\x0eSession header\x12BHeader that names a conversation and wins over every other source.\"\aRouting(\x010\x04:\x15x-lmwarden-session-idR\rsessionHeaderB\x11\n" +
-	"\x0f_max_body_bytes\"\xcc\t\n" +
+	"\x0eSession header\x12BHeader that names a conversation and wins over every other source.\"\aRouting(\x010\x04:\x15x-lmwarden-session-idR\rsessionHeader\x12:\n" +
+	"\rinference_tls\x18\r \x01(\v2\x15.lmwarden.v1.TlsFilesR\finferenceTls\x122\n" +
+	"\tadmin_tls\x18\x0e \x01(\v2\x15.lmwarden.v1.TlsFilesR\badminTlsB\x11\n" +
+	"\x0f_max_body_bytes\"\xef\x02\n" +
+	"\bTlsFiles\x12\xce\x01\n" +
+	"\tcert_file\x18\x01 \x01(\tB\xb0\x01\xaa\xd4\x18\xab\x01\n" +
+	"\vCertificate\x12\x84\x01File with the listener's certificate and the chain behind it, in PEM; with it and key_file the listener speaks TLS and nothing else.\"\tListeners(\x010\x04:\x06no TLSR\bcertFile\x12\x91\x01\n" +
+	"\bkey_file\x18\x02 \x01(\tBv\xaa\xd4\x18r\n" +
+	"\vPrivate key\x12LFile with the private key of the certificate, in PEM and without a password.\"\tListeners(\x010\x04:\x06no TLSR\akeyFile\"\xcc\t\n" +
 	"\fEngineConfig\x12\x82\x01\n" +
 	"\acommand\x18\x01 \x03(\tBh\xbaH\t\x92\x01\x06\"\x04r\x02\x10\x01\xaa\xd4\x18X\n" +
 	"\x0eEngine command\x126Command that is run with serve MODEL and vLLM's flags.\"\x06Engine0\x04:\x04vllmR\acommand\x12\xa7\x01\n" +
@@ -592,10 +738,15 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB*\xbaH'r%\x10\x01\x18\x80\x012\x1e^[A-Za-z0-9][A-Za-z0-9._:/-]*$R\x04name\x122\n" +
 	"\x04spec\x18\x02 \x01(\v2\x16.lmwarden.v1.ModelSpecB\x06\xbaH\x03\xc8\x01\x01R\x04spec\x126\n" +
 	"\arouting\x18\x03 \x01(\v2\x1c.lmwarden.v1.RoutingSettingsR\arouting\x12\x18\n" +
-	"\astopped\x18\x04 \x01(\bR\astopped\"\xa0\x01\n" +
+	"\astopped\x18\x04 \x01(\bR\astopped\"\xce\x01\n" +
 	"\rInferenceAuth\x12\x8e\x01\n" +
 	"\tkeys_file\x18\x01 \x01(\tBq\xaa\xd4\x18m\n" +
-	"\tKeys file\x12AFile with one API key a line that the inference endpoint accepts.\"\x06Access0\x04:\x13no key is asked forR\bkeysFile\"\x97\x01\n" +
+	"\tKeys file\x12AFile with one API key a line that the inference endpoint accepts.\"\x06Access0\x04:\x13no key is asked forR\bkeysFile\x12,\n" +
+	"\x04keys\x18\x02 \x03(\v2\x18.lmwarden.v1.DeclaredKeyR\x04keys\"]\n" +
+	"\vDeclaredKey\x12\x1e\n" +
+	"\x04name\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04name\x12.\n" +
+	"\x06limits\x18\x02 \x01(\v2\x16.lmwarden.v1.KeyLimitsR\x06limits\"\x97\x01\n" +
 	"\tAdminAuth\x12\x89\x01\n" +
 	"\n" +
 	"token_file\x18\x01 \x01(\tBj\xaa\xd4\x18f\n" +
@@ -626,35 +777,42 @@ func file_lmwarden_v1_config_proto_rawDescGZIP() []byte {
 }
 
 var file_lmwarden_v1_config_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_lmwarden_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_lmwarden_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_lmwarden_v1_config_proto_goTypes = []any{
 	(EngineDevice)(0),           // 0: lmwarden.v1.EngineDevice
 	(EnginesOnExit)(0),          // 1: lmwarden.v1.EnginesOnExit
 	(*Config)(nil),              // 2: lmwarden.v1.Config
-	(*EngineConfig)(nil),        // 3: lmwarden.v1.EngineConfig
-	(*DeclaredModel)(nil),       // 4: lmwarden.v1.DeclaredModel
-	(*InferenceAuth)(nil),       // 5: lmwarden.v1.InferenceAuth
-	(*AdminAuth)(nil),           // 6: lmwarden.v1.AdminAuth
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
-	(*ModelSpec)(nil),           // 8: lmwarden.v1.ModelSpec
-	(*RoutingSettings)(nil),     // 9: lmwarden.v1.RoutingSettings
+	(*TlsFiles)(nil),            // 3: lmwarden.v1.TlsFiles
+	(*EngineConfig)(nil),        // 4: lmwarden.v1.EngineConfig
+	(*DeclaredModel)(nil),       // 5: lmwarden.v1.DeclaredModel
+	(*InferenceAuth)(nil),       // 6: lmwarden.v1.InferenceAuth
+	(*DeclaredKey)(nil),         // 7: lmwarden.v1.DeclaredKey
+	(*AdminAuth)(nil),           // 8: lmwarden.v1.AdminAuth
+	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
+	(*ModelSpec)(nil),           // 10: lmwarden.v1.ModelSpec
+	(*RoutingSettings)(nil),     // 11: lmwarden.v1.RoutingSettings
+	(*KeyLimits)(nil),           // 12: lmwarden.v1.KeyLimits
 }
 var file_lmwarden_v1_config_proto_depIdxs = []int32{
-	3,  // 0: lmwarden.v1.Config.engine:type_name -> lmwarden.v1.EngineConfig
-	4,  // 1: lmwarden.v1.Config.models:type_name -> lmwarden.v1.DeclaredModel
-	5,  // 2: lmwarden.v1.Config.inference_auth:type_name -> lmwarden.v1.InferenceAuth
-	6,  // 3: lmwarden.v1.Config.admin_auth:type_name -> lmwarden.v1.AdminAuth
-	7,  // 4: lmwarden.v1.EngineConfig.drain_timeout:type_name -> google.protobuf.Duration
-	1,  // 5: lmwarden.v1.EngineConfig.on_exit:type_name -> lmwarden.v1.EnginesOnExit
-	7,  // 6: lmwarden.v1.EngineConfig.stall_timeout:type_name -> google.protobuf.Duration
-	0,  // 7: lmwarden.v1.EngineConfig.device:type_name -> lmwarden.v1.EngineDevice
-	8,  // 8: lmwarden.v1.DeclaredModel.spec:type_name -> lmwarden.v1.ModelSpec
-	9,  // 9: lmwarden.v1.DeclaredModel.routing:type_name -> lmwarden.v1.RoutingSettings
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	4,  // 0: lmwarden.v1.Config.engine:type_name -> lmwarden.v1.EngineConfig
+	5,  // 1: lmwarden.v1.Config.models:type_name -> lmwarden.v1.DeclaredModel
+	6,  // 2: lmwarden.v1.Config.inference_auth:type_name -> lmwarden.v1.InferenceAuth
+	8,  // 3: lmwarden.v1.Config.admin_auth:type_name -> lmwarden.v1.AdminAuth
+	3,  // 4: lmwarden.v1.Config.inference_tls:type_name -> lmwarden.v1.TlsFiles
+	3,  // 5: lmwarden.v1.Config.admin_tls:type_name -> lmwarden.v1.TlsFiles
+	9,  // 6: lmwarden.v1.EngineConfig.drain_timeout:type_name -> google.protobuf.Duration
+	1,  // 7: lmwarden.v1.EngineConfig.on_exit:type_name -> lmwarden.v1.EnginesOnExit
+	9,  // 8: lmwarden.v1.EngineConfig.stall_timeout:type_name -> google.protobuf.Duration
+	0,  // 9: lmwarden.v1.EngineConfig.device:type_name -> lmwarden.v1.EngineDevice
+	10, // 10: lmwarden.v1.DeclaredModel.spec:type_name -> lmwarden.v1.ModelSpec
+	11, // 11: lmwarden.v1.DeclaredModel.routing:type_name -> lmwarden.v1.RoutingSettings
+	7,  // 12: lmwarden.v1.InferenceAuth.keys:type_name -> lmwarden.v1.DeclaredKey
+	12, // 13: lmwarden.v1.DeclaredKey.limits:type_name -> lmwarden.v1.KeyLimits
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_config_proto_init() }
@@ -663,17 +821,18 @@ func file_lmwarden_v1_config_proto_init() {
 		return
 	}
 	file_lmwarden_v1_face_proto_init()
+	file_lmwarden_v1_key_service_proto_init()
 	file_lmwarden_v1_model_proto_init()
 	file_lmwarden_v1_routing_proto_init()
 	file_lmwarden_v1_config_proto_msgTypes[0].OneofWrappers = []any{}
-	file_lmwarden_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
+	file_lmwarden_v1_config_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_config_proto_rawDesc), len(file_lmwarden_v1_config_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,7 +22,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// When a change of a setting takes effect.
+// When a change of a setting takes effect. Page, command line and reference say it in
+// the words of the value's face.
 type Applies int32
 
 const (
@@ -185,7 +186,7 @@ func (x *Face) GetAbsent() string {
 	return ""
 }
 
-// How one value of a settings enum is shown.
+// How one value of an enum is shown.
 type ValueFace struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name shown in a list and accepted on the command line: "working set".
@@ -269,7 +270,7 @@ var (
 
 // Extension fields to descriptorpb.EnumValueOptions.
 var (
-	// Presentation of an enum value of a settings field.
+	// Presentation of an enum value.
 	//
 	// optional lmwarden.v1.ValueFace value_face = 50502;
 	E_ValueFace = &file_lmwarden_v1_face_proto_extTypes[1]
@@ -290,13 +291,17 @@ const file_lmwarden_v1_face_proto_rawDesc = "" +
 	"\x06absent\x18\a \x01(\tR\x06absent\"5\n" +
 	"\tValueFace\x12\x14\n" +
 	"\x05label\x18\x01 \x01(\tR\x05label\x12\x12\n" +
-	"\x04help\x18\x02 \x01(\tR\x04help*\x85\x01\n" +
+	"\x04help\x18\x02 \x01(\tR\x04help*\x92\x03\n" +
 	"\aApplies\x12\x17\n" +
-	"\x13APPLIES_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fAPPLIES_LIVE\x10\x01\x12\x1a\n" +
-	"\x16APPLIES_ENGINE_RESTART\x10\x02\x12\x17\n" +
-	"\x13APPLIES_AT_CREATION\x10\x03\x12\x1a\n" +
-	"\x16APPLIES_DAEMON_RESTART\x10\x04:F\n" +
+	"\x13APPLIES_UNSPECIFIED\x10\x00\x12A\n" +
+	"\fAPPLIES_LIVE\x10\x01\x1a/\xb2\xd4\x18+\n" +
+	"\x04live\x12#at once, without touching an engine\x12\x84\x01\n" +
+	"\x16APPLIES_ENGINE_RESTART\x10\x02\x1ah\xb2\xd4\x18d\n" +
+	"\x11restarts replicas\x12Owhen an engine starts again; a change restarts the replicas one after the other\x12M\n" +
+	"\x13APPLIES_AT_CREATION\x10\x03\x1a4\xb2\xd4\x180\n" +
+	"\x10only at creation\x12\x1cfixed once the model is made\x12U\n" +
+	"\x16APPLIES_DAEMON_RESTART\x10\x04\x1a9\xb2\xd4\x185\n" +
+	"\x15at the daemon's start\x12\x1cwhen the daemon starts again:F\n" +
 	"\x04face\x12\x1d.google.protobuf.FieldOptions\x18Ŋ\x03 \x01(\v2\x11.lmwarden.v1.FaceR\x04face:Z\n" +
 	"\n" +
 	"value_face\x12!.google.protobuf.EnumValueOptions\x18Ɗ\x03 \x01(\v2\x16.lmwarden.v1.ValueFaceR\tvalueFaceB\xa2\x01\n" +

@@ -354,9 +354,22 @@ type ModelSpec struct {
 	// Environment of the engine, beside what the product sets.
 	Env map[string]string `protobuf:"bytes,15,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Base URLs of engines that somebody else runs; only with replica mode remote.
-	RemoteUrls    []string `protobuf:"bytes,16,rep,name=remote_urls,json=remoteUrls,proto3" json:"remote_urls,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	RemoteUrls []string `protobuf:"bytes,16,rep,name=remote_urls,json=remoteUrls,proto3" json:"remote_urls,omitempty"`
+	// Requests that may be open at once, with those that wait at the door.
+	MaxConcurrentRequests *uint32 `protobuf:"varint,17,opt,name=max_concurrent_requests,json=maxConcurrentRequests,proto3,oneof" json:"max_concurrent_requests,omitempty"`
+	// Requests in a minute; as many may come at once after a minute without any.
+	MaxRequestsPerMinute *uint32 `protobuf:"varint,18,opt,name=max_requests_per_minute,json=maxRequestsPerMinute,proto3,oneof" json:"max_requests_per_minute,omitempty"`
+	// Tokens in a minute that engines compute: of a prompt what was not cached, and the
+	// answer. They are known when an answer ends; then nothing is let in until the minutes
+	// have paid for them.
+	MaxTokensPerMinute *uint32 `protobuf:"varint,19,opt,name=max_tokens_per_minute,json=maxTokensPerMinute,proto3,oneof" json:"max_tokens_per_minute,omitempty"`
+	// Largest request body, in bytes. The daemon's own max_body_bytes holds as well.
+	MaxBodyBytes *uint64 `protobuf:"varint,20,opt,name=max_body_bytes,json=maxBodyBytes,proto3,oneof" json:"max_body_bytes,omitempty"`
+	// Longest answer, in tokens. A request that asks for more, or states no bound of its
+	// own, is sent to the engine with this one.
+	MaxAnswerTokens *uint32 `protobuf:"varint,21,opt,name=max_answer_tokens,json=maxAnswerTokens,proto3,oneof" json:"max_answer_tokens,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ModelSpec) Reset() {
@@ -499,6 +512,41 @@ func (x *ModelSpec) GetRemoteUrls() []string {
 		return x.RemoteUrls
 	}
 	return nil
+}
+
+func (x *ModelSpec) GetMaxConcurrentRequests() uint32 {
+	if x != nil && x.MaxConcurrentRequests != nil {
+		return *x.MaxConcurrentRequests
+	}
+	return 0
+}
+
+func (x *ModelSpec) GetMaxRequestsPerMinute() uint32 {
+	if x != nil && x.MaxRequestsPerMinute != nil {
+		return *x.MaxRequestsPerMinute
+	}
+	return 0
+}
+
+func (x *ModelSpec) GetMaxTokensPerMinute() uint32 {
+	if x != nil && x.MaxTokensPerMinute != nil {
+		return *x.MaxTokensPerMinute
+	}
+	return 0
+}
+
+func (x *ModelSpec) GetMaxBodyBytes() uint64 {
+	if x != nil && x.MaxBodyBytes != nil {
+		return *x.MaxBodyBytes
+	}
+	return 0
+}
+
+func (x *ModelSpec) GetMaxAnswerTokens() uint32 {
+	if x != nil && x.MaxAnswerTokens != nil {
+		return *x.MaxAnswerTokens
+	}
+	return 0
 }
 
 // What is the case with a model now.
@@ -868,7 +916,7 @@ const file_lmwarden_v1_model_proto_rawDesc = "" +
 	"\vdeclared_in\x18\x06 \x01(\tR\n" +
 	"declaredIn\x124\n" +
 	"\acreated\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x120\n" +
-	"\x06status\x18\b \x01(\v2\x18.lmwarden.v1.ModelStatusR\x06status\"\xbc\x18\n" +
+	"\x06status\x18\b \x01(\v2\x18.lmwarden.v1.ModelStatusR\x06status\"\x87#\n" +
 	"\tModelSpec\x12\x82\x01\n" +
 	"\x06source\x18\x01 \x01(\tBj\xbaH\x05r\x03\x18\x80\b\xaa\xd4\x18^\n" +
 	"\x06Source\x12KHugging Face repository or local path of the model, as vllm serve takes it.\"\x05Model0\x03R\x06source\x12\xb0\x01\n" +
@@ -906,14 +954,30 @@ const file_lmwarden_v1_model_proto_rawDesc = "" +
 	"\vEnvironment\x12iVariables for the engine process, as NAME=value; those that choose cards and ports are the product's own.\"\x06Engine(\x010\x02:\x04noneR\x03env\x12\x99\x01\n" +
 	"\vremote_urls\x18\x10 \x03(\tBx\xbaH\x0e\x92\x01\v\x10@\x18\x01\"\x05r\x03\x88\x01\x01\xaa\xd4\x18c\n" +
 	"\x0eRemote engines\x12?Base URLs of engines that somebody else runs, one replica each.\"\x06Layout(\x010\x02:\x04noneR\n" +
-	"remoteUrls\x1a6\n" +
+	"remoteUrls\x12\xed\x01\n" +
+	"\x17max_concurrent_requests\x18\x11 \x01(\rB\xaf\x01\xbaH\b*\x06\x18\x80\x80@(\x01\xaa\xd4\x18\x9f\x01\n" +
+	"\x10Requests at once\x12pRequests for the model that may be open at once, with those that wait at the door; the next one is answered 429.\x1a\brequests\"\x06Limits(\x010\x01:\x03anyH\x04R\x15maxConcurrentRequests\x88\x01\x01\x12\x8c\x02\n" +
+	"\x17max_requests_per_minute\x18\x12 \x01(\rB\xcf\x01\xbaH\t*\a\x18\x80\xc2\xd7/(\x01\xaa\xd4\x18\xbe\x01\n" +
+	"\x11Requests a minute\x12\x8d\x01Requests for the model in a minute; as many may come at once after a quiet minute, and the next one is answered 429 with the seconds to wait.\x1a\brequests\"\x06Limits(\x010\x01:\x03anyH\x05R\x14maxRequestsPerMinute\x88\x01\x01\x12\xfc\x01\n" +
+	"\x15max_tokens_per_minute\x18\x13 \x01(\rB\xc3\x01\xbaH\n" +
+	"*\b\x18\x80\xa8ֹ\a(\x01\xaa\xd4\x18\xb1\x01\n" +
+	"\x0fTokens a minute\x12\x84\x01Tokens that the engines compute in a minute: of a prompt what was not cached, and the answer; they are charged when the answer ends.\x1a\x06tokens\"\x06Limits(\x010\x01:\x03anyH\x06R\x12maxTokensPerMinute\x88\x01\x01\x12\xd3\x01\n" +
+	"\x0emax_body_bytes\x18\x14 \x01(\x04B\xa7\x01\xbaH\v2\t\x18\x80\x80\x80\x80\x10(\x80\b\xaa\xd4\x18\x94\x01\n" +
+	"\x14Largest request body\x12[A larger body for the model is answered 413; the daemon's own max_body_bytes holds as well.\x1a\x05bytes\"\x06Limits(\x010\x01:\fthe daemon'sH\aR\fmaxBodyBytes\x88\x01\x01\x12\xf9\x01\n" +
+	"\x11max_answer_tokens\x18\x15 \x01(\rB\xc7\x01\xbaH\t*\a\x18\x80\x80\x80\b(\x01\xaa\xd4\x18\xb6\x01\n" +
+	"\x0eLongest answer\x12\x8a\x01Most tokens of an answer (max_tokens); a request that asks for more is served with this bound, and its answer ends with the reason length.\x1a\x06tokens\"\x06Limits(\x010\x01:\x03anyH\bR\x0fmaxAnswerTokens\x88\x01\x01\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x10\n" +
 	"\x0e_max_model_lenB\x0f\n" +
 	"\r_max_num_seqsB\x19\n" +
 	"\x17_max_num_batched_tokensB\x19\n" +
-	"\x17_gpu_memory_utilization\"\x83\x05\n" +
+	"\x17_gpu_memory_utilizationB\x1a\n" +
+	"\x18_max_concurrent_requestsB\x1a\n" +
+	"\x18_max_requests_per_minuteB\x18\n" +
+	"\x16_max_tokens_per_minuteB\x11\n" +
+	"\x0f_max_body_bytesB\x14\n" +
+	"\x12_max_answer_tokens\"\x83\x05\n" +
 	"\vModelStatus\x12-\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.lmwarden.v1.ModelStateR\x05state\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x120\n" +

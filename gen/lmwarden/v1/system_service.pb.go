@@ -1666,6 +1666,190 @@ func (x *DescribeSettingsResponse) GetFields() []*SettingsField {
 	return nil
 }
 
+// Says what recipes are filled with.
+type ListRecipesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the model, as clients will send it.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// API key to put in; empty for a word that stands for one.
+	Key           string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecipesRequest) Reset() {
+	*x = ListRecipesRequest{}
+	mi := &file_lmwarden_v1_system_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecipesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecipesRequest) ProtoMessage() {}
+
+func (x *ListRecipesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_system_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecipesRequest.ProtoReflect.Descriptor instead.
+func (*ListRecipesRequest) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_system_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListRecipesRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ListRecipesRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// The recipes.
+type ListRecipesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The recipes, one for each client.
+	Recipes []*Recipe `protobuf:"bytes,1,rep,name=recipes,proto3" json:"recipes,omitempty"`
+	// What must be heeded in all of them, in one sentence; empty when there is nothing:
+	// that the daemon asks for a key and none was given.
+	Note          string `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRecipesResponse) Reset() {
+	*x = ListRecipesResponse{}
+	mi := &file_lmwarden_v1_system_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRecipesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRecipesResponse) ProtoMessage() {}
+
+func (x *ListRecipesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_system_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRecipesResponse.ProtoReflect.Descriptor instead.
+func (*ListRecipesResponse) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_system_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListRecipesResponse) GetRecipes() []*Recipe {
+	if x != nil {
+		return x.Recipes
+	}
+	return nil
+}
+
+func (x *ListRecipesResponse) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// What to paste into one client.
+type Recipe struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the client for the command line: "claude-code".
+	Client string `protobuf:"bytes,1,opt,name=client,proto3" json:"client,omitempty"`
+	// Name of the client for a person: "Claude Code".
+	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	// Where the text goes: "in ~/.codex/config.toml".
+	Where string `protobuf:"bytes,3,opt,name=where,proto3" json:"where,omitempty"`
+	// The text, without a line end at its end.
+	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recipe) Reset() {
+	*x = Recipe{}
+	mi := &file_lmwarden_v1_system_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recipe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recipe) ProtoMessage() {}
+
+func (x *Recipe) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_system_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recipe.ProtoReflect.Descriptor instead.
+func (*Recipe) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_system_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Recipe) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Recipe) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Recipe) GetWhere() string {
+	if x != nil {
+		return x.Where
+	}
+	return ""
+}
+
+func (x *Recipe) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 var File_lmwarden_v1_system_service_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_system_service_proto_rawDesc = "" +
@@ -1769,7 +1953,19 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"\x17DescribeSettingsRequest\x12!\n" +
 	"\amessage\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x10\x01R\amessage\"N\n" +
 	"\x18DescribeSettingsResponse\x122\n" +
-	"\x06fields\x18\x01 \x03(\v2\x1a.lmwarden.v1.SettingsFieldR\x06fields*a\n" +
+	"\x06fields\x18\x01 \x03(\v2\x1a.lmwarden.v1.SettingsFieldR\x06fields\"R\n" +
+	"\x12ListRecipesRequest\x12 \n" +
+	"\x05model\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05model\x12\x1a\n" +
+	"\x03key\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x03key\"X\n" +
+	"\x13ListRecipesResponse\x12-\n" +
+	"\arecipes\x18\x01 \x03(\v2\x13.lmwarden.v1.RecipeR\arecipes\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\"`\n" +
+	"\x06Recipe\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\tR\x06client\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12\x14\n" +
+	"\x05where\x18\x03 \x01(\tR\x05where\x12\x12\n" +
+	"\x04text\x18\x04 \x01(\tR\x04text*a\n" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSEVERITY_NOTE\x10\x01\x12\x14\n" +
@@ -1784,7 +1980,7 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"\x19SETTINGS_KIND_STRING_LIST\x10\x05\x12\x1c\n" +
 	"\x18SETTINGS_KIND_STRING_MAP\x10\x06\x12\x16\n" +
 	"\x12SETTINGS_KIND_ENUM\x10\a\x12\x1a\n" +
-	"\x16SETTINGS_KIND_DURATION\x10\b2\xc0\x04\n" +
+	"\x16SETTINGS_KIND_DURATION\x10\b2\x97\x05\n" +
 	"\rSystemService\x12I\n" +
 	"\aGetInfo\x12\x1b.lmwarden.v1.GetInfoRequest\x1a\x1c.lmwarden.v1.GetInfoResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\tRunDoctor\x12\x1d.lmwarden.v1.RunDoctorRequest\x1a\x1e.lmwarden.v1.RunDoctorResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1792,7 +1988,8 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"ListEvents\x12\x1e.lmwarden.v1.ListEventsRequest\x1a\x1f.lmwarden.v1.ListEventsResponse\"\x03\x90\x02\x01\x12R\n" +
 	"\vWatchEvents\x12\x1f.lmwarden.v1.WatchEventsRequest\x1a .lmwarden.v1.WatchEventsResponse0\x01\x12C\n" +
 	"\x06Backup\x12\x1a.lmwarden.v1.BackupRequest\x1a\x1b.lmwarden.v1.BackupResponse0\x01\x12d\n" +
-	"\x10DescribeSettings\x12$.lmwarden.v1.DescribeSettingsRequest\x1a%.lmwarden.v1.DescribeSettingsResponse\"\x03\x90\x02\x01\x12@\n" +
+	"\x10DescribeSettings\x12$.lmwarden.v1.DescribeSettingsRequest\x1a%.lmwarden.v1.DescribeSettingsResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\vListRecipes\x12\x1f.lmwarden.v1.ListRecipesRequest\x1a .lmwarden.v1.ListRecipesResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x05Watch\x12\x19.lmwarden.v1.WatchRequest\x1a\x1a.lmwarden.v1.WatchResponse0\x01B\xab\x01\n" +
 	"\x0fcom.lmwarden.v1B\x12SystemServiceProtoP\x01Z7github.com/lmwarden/lmwarden/gen/lmwarden/v1;lmwardenv1\xa2\x02\x03LXX\xaa\x02\vLmwarden.V1\xca\x02\vLmwarden\\V1\xe2\x02\x17Lmwarden\\V1\\GPBMetadata\xea\x02\fLmwarden::V1b\x06proto3"
 
@@ -1809,7 +2006,7 @@ func file_lmwarden_v1_system_service_proto_rawDescGZIP() []byte {
 }
 
 var file_lmwarden_v1_system_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_lmwarden_v1_system_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_lmwarden_v1_system_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_lmwarden_v1_system_service_proto_goTypes = []any{
 	(Severity)(0),                    // 0: lmwarden.v1.Severity
 	(SettingsKind)(0),                // 1: lmwarden.v1.SettingsKind
@@ -1836,17 +2033,20 @@ var file_lmwarden_v1_system_service_proto_goTypes = []any{
 	(*SettingsField)(nil),            // 22: lmwarden.v1.SettingsField
 	(*DescribeSettingsRequest)(nil),  // 23: lmwarden.v1.DescribeSettingsRequest
 	(*DescribeSettingsResponse)(nil), // 24: lmwarden.v1.DescribeSettingsResponse
-	(*timestamppb.Timestamp)(nil),    // 25: google.protobuf.Timestamp
-	(*RoutingCard)(nil),              // 26: lmwarden.v1.RoutingCard
-	(*Throughput)(nil),               // 27: lmwarden.v1.Throughput
-	(*Model)(nil),                    // 28: lmwarden.v1.Model
-	(*Gpu)(nil),                      // 29: lmwarden.v1.Gpu
-	(*Face)(nil),                     // 30: lmwarden.v1.Face
+	(*ListRecipesRequest)(nil),       // 25: lmwarden.v1.ListRecipesRequest
+	(*ListRecipesResponse)(nil),      // 26: lmwarden.v1.ListRecipesResponse
+	(*Recipe)(nil),                   // 27: lmwarden.v1.Recipe
+	(*timestamppb.Timestamp)(nil),    // 28: google.protobuf.Timestamp
+	(*RoutingCard)(nil),              // 29: lmwarden.v1.RoutingCard
+	(*Throughput)(nil),               // 30: lmwarden.v1.Throughput
+	(*Model)(nil),                    // 31: lmwarden.v1.Model
+	(*Gpu)(nil),                      // 32: lmwarden.v1.Gpu
+	(*Face)(nil),                     // 33: lmwarden.v1.Face
 }
 var file_lmwarden_v1_system_service_proto_depIdxs = []int32{
-	25, // 0: lmwarden.v1.Event.time:type_name -> google.protobuf.Timestamp
+	28, // 0: lmwarden.v1.Event.time:type_name -> google.protobuf.Timestamp
 	0,  // 1: lmwarden.v1.Event.severity:type_name -> lmwarden.v1.Severity
-	25, // 2: lmwarden.v1.Info.started:type_name -> google.protobuf.Timestamp
+	28, // 2: lmwarden.v1.Info.started:type_name -> google.protobuf.Timestamp
 	3,  // 3: lmwarden.v1.GetInfoResponse.info:type_name -> lmwarden.v1.Info
 	6,  // 4: lmwarden.v1.RunDoctorResponse.checks:type_name -> lmwarden.v1.Check
 	2,  // 5: lmwarden.v1.ListEventsResponse.events:type_name -> lmwarden.v1.Event
@@ -1855,36 +2055,39 @@ var file_lmwarden_v1_system_service_proto_depIdxs = []int32{
 	17, // 8: lmwarden.v1.WatchResponse.models:type_name -> lmwarden.v1.WatchModelsPart
 	18, // 9: lmwarden.v1.WatchResponse.gpus:type_name -> lmwarden.v1.WatchGpusPart
 	19, // 10: lmwarden.v1.WatchResponse.events:type_name -> lmwarden.v1.WatchEventsPart
-	26, // 11: lmwarden.v1.WatchResponse.routing:type_name -> lmwarden.v1.RoutingCard
-	27, // 12: lmwarden.v1.WatchResponse.stats:type_name -> lmwarden.v1.Throughput
+	29, // 11: lmwarden.v1.WatchResponse.routing:type_name -> lmwarden.v1.RoutingCard
+	30, // 12: lmwarden.v1.WatchResponse.stats:type_name -> lmwarden.v1.Throughput
 	20, // 13: lmwarden.v1.WatchResponse.heartbeat:type_name -> lmwarden.v1.Heartbeat
-	28, // 14: lmwarden.v1.WatchModelsPart.models:type_name -> lmwarden.v1.Model
-	29, // 15: lmwarden.v1.WatchGpusPart.gpus:type_name -> lmwarden.v1.Gpu
+	31, // 14: lmwarden.v1.WatchModelsPart.models:type_name -> lmwarden.v1.Model
+	32, // 15: lmwarden.v1.WatchGpusPart.gpus:type_name -> lmwarden.v1.Gpu
 	2,  // 16: lmwarden.v1.WatchEventsPart.events:type_name -> lmwarden.v1.Event
-	25, // 17: lmwarden.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	30, // 18: lmwarden.v1.SettingsField.face:type_name -> lmwarden.v1.Face
+	28, // 17: lmwarden.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	33, // 18: lmwarden.v1.SettingsField.face:type_name -> lmwarden.v1.Face
 	1,  // 19: lmwarden.v1.SettingsField.kind:type_name -> lmwarden.v1.SettingsKind
 	21, // 20: lmwarden.v1.SettingsField.choices:type_name -> lmwarden.v1.SettingsChoice
 	22, // 21: lmwarden.v1.DescribeSettingsResponse.fields:type_name -> lmwarden.v1.SettingsField
-	4,  // 22: lmwarden.v1.SystemService.GetInfo:input_type -> lmwarden.v1.GetInfoRequest
-	7,  // 23: lmwarden.v1.SystemService.RunDoctor:input_type -> lmwarden.v1.RunDoctorRequest
-	9,  // 24: lmwarden.v1.SystemService.ListEvents:input_type -> lmwarden.v1.ListEventsRequest
-	11, // 25: lmwarden.v1.SystemService.WatchEvents:input_type -> lmwarden.v1.WatchEventsRequest
-	13, // 26: lmwarden.v1.SystemService.Backup:input_type -> lmwarden.v1.BackupRequest
-	23, // 27: lmwarden.v1.SystemService.DescribeSettings:input_type -> lmwarden.v1.DescribeSettingsRequest
-	15, // 28: lmwarden.v1.SystemService.Watch:input_type -> lmwarden.v1.WatchRequest
-	5,  // 29: lmwarden.v1.SystemService.GetInfo:output_type -> lmwarden.v1.GetInfoResponse
-	8,  // 30: lmwarden.v1.SystemService.RunDoctor:output_type -> lmwarden.v1.RunDoctorResponse
-	10, // 31: lmwarden.v1.SystemService.ListEvents:output_type -> lmwarden.v1.ListEventsResponse
-	12, // 32: lmwarden.v1.SystemService.WatchEvents:output_type -> lmwarden.v1.WatchEventsResponse
-	14, // 33: lmwarden.v1.SystemService.Backup:output_type -> lmwarden.v1.BackupResponse
-	24, // 34: lmwarden.v1.SystemService.DescribeSettings:output_type -> lmwarden.v1.DescribeSettingsResponse
-	16, // 35: lmwarden.v1.SystemService.Watch:output_type -> lmwarden.v1.WatchResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	27, // 22: lmwarden.v1.ListRecipesResponse.recipes:type_name -> lmwarden.v1.Recipe
+	4,  // 23: lmwarden.v1.SystemService.GetInfo:input_type -> lmwarden.v1.GetInfoRequest
+	7,  // 24: lmwarden.v1.SystemService.RunDoctor:input_type -> lmwarden.v1.RunDoctorRequest
+	9,  // 25: lmwarden.v1.SystemService.ListEvents:input_type -> lmwarden.v1.ListEventsRequest
+	11, // 26: lmwarden.v1.SystemService.WatchEvents:input_type -> lmwarden.v1.WatchEventsRequest
+	13, // 27: lmwarden.v1.SystemService.Backup:input_type -> lmwarden.v1.BackupRequest
+	23, // 28: lmwarden.v1.SystemService.DescribeSettings:input_type -> lmwarden.v1.DescribeSettingsRequest
+	25, // 29: lmwarden.v1.SystemService.ListRecipes:input_type -> lmwarden.v1.ListRecipesRequest
+	15, // 30: lmwarden.v1.SystemService.Watch:input_type -> lmwarden.v1.WatchRequest
+	5,  // 31: lmwarden.v1.SystemService.GetInfo:output_type -> lmwarden.v1.GetInfoResponse
+	8,  // 32: lmwarden.v1.SystemService.RunDoctor:output_type -> lmwarden.v1.RunDoctorResponse
+	10, // 33: lmwarden.v1.SystemService.ListEvents:output_type -> lmwarden.v1.ListEventsResponse
+	12, // 34: lmwarden.v1.SystemService.WatchEvents:output_type -> lmwarden.v1.WatchEventsResponse
+	14, // 35: lmwarden.v1.SystemService.Backup:output_type -> lmwarden.v1.BackupResponse
+	24, // 36: lmwarden.v1.SystemService.DescribeSettings:output_type -> lmwarden.v1.DescribeSettingsResponse
+	26, // 37: lmwarden.v1.SystemService.ListRecipes:output_type -> lmwarden.v1.ListRecipesResponse
+	16, // 38: lmwarden.v1.SystemService.Watch:output_type -> lmwarden.v1.WatchResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_system_service_proto_init() }
@@ -1915,7 +2118,7 @@ func file_lmwarden_v1_system_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_system_service_proto_rawDesc), len(file_lmwarden_v1_system_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,8 @@ const (
 	// SystemServiceDescribeSettingsProcedure is the procedure name of the SystemService's
 	// DescribeSettings RPC.
 	SystemServiceDescribeSettingsProcedure = "/lmwarden.v1.SystemService/DescribeSettings"
+	// SystemServiceListRecipesProcedure is the procedure name of the SystemService's ListRecipes RPC.
+	SystemServiceListRecipesProcedure = "/lmwarden.v1.SystemService/ListRecipes"
 	// SystemServiceWatchProcedure is the procedure name of the SystemService's Watch RPC.
 	SystemServiceWatchProcedure = "/lmwarden.v1.SystemService/Watch"
 )
@@ -88,6 +90,14 @@ var (
 			IdempotencyLevel: connect.IdempotencyNoSideEffects,
 		}
 	})
+	systemServiceListRecipesSpec = sync.OnceValue(func() connect.Spec {
+		return connect.Spec{
+			StreamType:       connect.StreamTypeUnary,
+			Schema:           v1.File_lmwarden_v1_system_service_proto.Services().ByName("SystemService").Methods().ByName("ListRecipes"),
+			Procedure:        SystemServiceListRecipesProcedure,
+			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+		}
+	})
 	systemServiceWatchSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
 			StreamType: connect.StreamTypeServer,
@@ -112,6 +122,9 @@ type SystemServiceClient interface {
 	// Describes the fields of a settings message: labels, help, ranges and choices, as
 	// stated beside the fields in the API's own definition. Forms are drawn from it.
 	DescribeSettings(context.Context, *v1.DescribeSettingsRequest) (*v1.DescribeSettingsResponse, error)
+	// Returns what to paste into each client so that it speaks to this box, with the box's
+	// address and a model's name filled in.
+	ListRecipes(context.Context, *v1.ListRecipesRequest) (*v1.ListRecipesResponse, error)
 	// The one stream of a page: everything it shows, multiplexed, since a browser
 	// allows few connections to one host. Each part is sent now and when it changed.
 	Watch(context.Context, *v1.WatchRequest) (SystemServiceWatchClientStream, error)
@@ -199,6 +212,9 @@ type SystemServiceHandler interface {
 	// Describes the fields of a settings message: labels, help, ranges and choices, as
 	// stated beside the fields in the API's own definition. Forms are drawn from it.
 	DescribeSettings(context.Context, *v1.DescribeSettingsRequest) (*v1.DescribeSettingsResponse, error)
+	// Returns what to paste into each client so that it speaks to this box, with the box's
+	// address and a model's name filled in.
+	ListRecipes(context.Context, *v1.ListRecipesRequest) (*v1.ListRecipesResponse, error)
 	// The one stream of a page: everything it shows, multiplexed, since a browser
 	// allows few connections to one host. Each part is sent now and when it changed.
 	Watch(context.Context, *v1.WatchRequest, SystemServiceWatchServerStream) error
@@ -215,6 +231,7 @@ func RegisterSystemServiceHandler(server *connect.Server, svc SystemServiceHandl
 		connect.Method{Spec: systemServiceWatchEventsSpec(), Handler: adapter.watchEvents},
 		connect.Method{Spec: systemServiceBackupSpec(), Handler: adapter.backup},
 		connect.Method{Spec: systemServiceDescribeSettingsSpec(), Handler: adapter.describeSettings},
+		connect.Method{Spec: systemServiceListRecipesSpec(), Handler: adapter.listRecipes},
 		connect.Method{Spec: systemServiceWatchSpec(), Handler: adapter.watch},
 	)
 }
@@ -292,6 +309,10 @@ func (UnimplementedSystemServiceHandler) DescribeSettings(context.Context, *v1.D
 	return nil, connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.SystemService.DescribeSettings is not implemented")
 }
 
+func (UnimplementedSystemServiceHandler) ListRecipes(context.Context, *v1.ListRecipesRequest) (*v1.ListRecipesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.SystemService.ListRecipes is not implemented")
+}
+
 func (UnimplementedSystemServiceHandler) Watch(context.Context, *v1.WatchRequest, SystemServiceWatchServerStream) error {
 	return connect.NewError(connect.CodeUnimplemented, "lmwarden.v1.SystemService.Watch is not implemented")
 }
@@ -343,6 +364,14 @@ func (c *systemServiceClient) Backup(ctx context.Context, req *v1.BackupRequest)
 func (c *systemServiceClient) DescribeSettings(ctx context.Context, req *v1.DescribeSettingsRequest) (*v1.DescribeSettingsResponse, error) {
 	var res v1.DescribeSettingsResponse
 	if err := c.client.CallUnary(ctx, systemServiceDescribeSettingsSpec(), req, &res); err != nil {
+		return nil, err
+	}
+	return &res, nil
+}
+
+func (c *systemServiceClient) ListRecipes(ctx context.Context, req *v1.ListRecipesRequest) (*v1.ListRecipesResponse, error) {
+	var res v1.ListRecipesResponse
+	if err := c.client.CallUnary(ctx, systemServiceListRecipesSpec(), req, &res); err != nil {
 		return nil, err
 	}
 	return &res, nil
@@ -416,6 +445,18 @@ func (h systemServiceHandler) describeSettings(ctx context.Context, _ connect.Sp
 		return err
 	}
 	res, err := h.svc.DescribeSettings(ctx, &req)
+	if err != nil {
+		return err
+	}
+	return stream.Send(res)
+}
+
+func (h systemServiceHandler) listRecipes(ctx context.Context, _ connect.Spec, stream connect.ServerStream) error {
+	var req v1.ListRecipesRequest
+	if err := stream.Receive(&req); err != nil {
+		return err
+	}
+	res, err := h.svc.ListRecipes(ctx, &req)
 	if err != nil {
 		return err
 	}

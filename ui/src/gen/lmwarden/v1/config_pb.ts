@@ -7,6 +7,8 @@ import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
 import { file_lmwarden_v1_face } from "./face_pb.js";
+import type { KeyLimits } from "./key_service_pb.js";
+import { file_lmwarden_v1_key_service } from "./key_service_pb.js";
 import type { ModelSpec } from "./model_pb.js";
 import { file_lmwarden_v1_model } from "./model_pb.js";
 import type { RoutingSettings } from "./routing_pb.js";
@@ -17,7 +19,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file lmwarden/v1/config.proto.
  */
 export const file_lmwarden_v1_config: GenFile = /*@__PURE__*/
-  fileDesc("ChhsbXdhcmRlbi92MS9jb25maWcucHJvdG8SC2xtd2FyZGVuLnYxIuoJCgZDb25maWcSfgoQaW5mZXJlbmNlX2xpc3RlbhgBIAEoCUJkqtQYYAoRSW5mZXJlbmNlIGFkZHJlc3MSLkFkZHJlc3Mgb2YgdGhlIE9wZW5BSSBhbmQgQW50aHJvcGljIGVuZHBvaW50cy4iCUxpc3RlbmVyczAEOg4xMjcuMC4wLjE6ODAwMBJuCgxhZG1pbl9saXN0ZW4YAiABKAlCWKrUGFQKDUFkbWluIGFkZHJlc3MSJkFkZHJlc3Mgb2YgdGhlIGFkbWluIEFQSSBhbmQgdGhlIHBhZ2UuIglMaXN0ZW5lcnMwBDoOMTI3LjAuMC4xOjgwMDESiAEKCGRhdGFfZGlyGAMgASgJQnaq1BhyCg5EYXRhIGRpcmVjdG9yeRI7RGlyZWN0b3J5IG9mIHRoZSBkYXRhYmFzZSwgdGhlIGVuZ2luZXMnIGxvZ3MgYW5kIHJ1biBmaWxlcy4iBVBhdGhzMAQ6GnRoZSB1c2VyJ3Mgc3RhdGUgZGlyZWN0b3J5EikKBmVuZ2luZRgEIAEoCzIZLmxtd2FyZGVuLnYxLkVuZ2luZUNvbmZpZxJwCg5tYXhfYm9keV9ieXRlcxgFIAEoBEJTqtQYTwoUTGFyZ2VzdCByZXF1ZXN0IGJvZHkSHkEgbGFyZ2VyIGJvZHkgaXMgYW5zd2VyZWQgNDEzLhoFYnl0ZXMiBkxpbWl0czAEOgY2NCBNaUJIAIgBARKEAQoNZGVmYXVsdF9tb2RlbBgGIAEoCUJtqtQYaQoNRGVmYXVsdCBtb2RlbBJITW9kZWwgdGhhdCBzZXJ2ZXMgcmVxdWVzdHMgdGhhdCBuYW1lIG5vIGtub3duIG1vZGVsOyBlbXB0eSByZWZ1c2VzIHRoZW0uIgZNb2RlbHMwBDoEbm9uZRIqCgZtb2RlbHMYByADKAsyGi5sbXdhcmRlbi52MS5EZWNsYXJlZE1vZGVsEp0BCghpbnNlY3VyZRgIIAEoCEKKAarUGIUBCghJbnNlY3VyZRJlU2VydmUgb24gb3RoZXIgdGhhbiBsb29wYmFjayBhZGRyZXNzZXMgd2l0aG91dCBrZXlzOyBldmVyeW9uZSBvbiB0aGUgbmV0d29yayBtYXkgdXNlIGFuZCBzdG9wIG1vZGVscy4iCUxpc3RlbmVycygBMAQ6A29mZhIyCg5pbmZlcmVuY2VfYXV0aBgJIAEoCzIaLmxtd2FyZGVuLnYxLkluZmVyZW5jZUF1dGgSKgoKYWRtaW5fYXV0aBgKIAEoCzIWLmxtd2FyZGVuLnYxLkFkbWluQXV0aBJrCglsb2dfbGV2ZWwYCyABKAlCWKrUGFQKCUxvZyBsZXZlbBI6TGV2ZWwgb2YgdGhlIGRhZW1vbidzIG93biBsb2c6IGRlYnVnLCBpbmZvLCB3YXJuIG9yIGVycm9yLiIDTG9nMAQ6BGluZm8SlAEKDnNlc3Npb25faGVhZGVyGAwgASgJQnyq1Bh4Cg5TZXNzaW9uIGhlYWRlchJCSGVhZGVyIHRoYXQgbmFtZXMgYSBjb252ZXJzYXRpb24gYW5kIHdpbnMgb3ZlciBldmVyeSBvdGhlciBzb3VyY2UuIgdSb3V0aW5nKAEwBDoVeC1sbXdhcmRlbi1zZXNzaW9uLWlkQhEKD19tYXhfYm9keV9ieXRlcyK7CAoMRW5naW5lQ29uZmlnEm0KB2NvbW1hbmQYASADKAlCXKrUGFgKDkVuZ2luZSBjb21tYW5kEjZDb21tYW5kIHRoYXQgaXMgcnVuIHdpdGggc2VydmUgTU9ERUwgYW5kIHZMTE0ncyBmbGFncy4iBkVuZ2luZTAEOgR2bGxtEp4BCghwYXNzX2VudhgCIAMoCUKLAarUGIYBChVJbmhlcml0ZWQgZW52aXJvbm1lbnQSW05hbWVzIG9mIHRoZSBkYWVtb24ncyB2YXJpYWJsZXMgdGhhdCBlbmdpbmVzIHNlZSwgYmVzaWRlIFBBVEgsIEhPTUUsIExBTkcsIFVTRVIgYW5kIFRNUERJUi4iBkVuZ2luZSgBMAQ6BG5vbmUSlAEKCXBvcnRfYmFzZRgDIAEoDUJ8qtQYeAoRRmlyc3QgZW5naW5lIHBvcnQSUkVuZ2luZXMgbGlzdGVuIG9uIHRoZSBsb29wYmFjayBhZGRyZXNzIGZyb20gdGhpcyBwb3J0IG9uOyB0YWtlbiBwb3J0cyBhcmUgc2tpcHBlZC4iBkVuZ2luZTAEOgUxODEwMEgAiAEBEqoBCg1kcmFpbl90aW1lb3V0GAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQniq1Bh0CgpEcmFpbiB0aW1lEk1UaW1lIHRoYXQgYSBzdG9wcGluZyByZXBsaWNhIGdldHMgdG8gZmluaXNoIGl0cyByZXF1ZXN0cyBiZWZvcmUgdGhleSBhcmUgY3V0LhoHc2Vjb25kcyIGRW5naW5lMAQ6BDMwIHMShwEKB29uX2V4aXQYBSABKA4yGi5sbXdhcmRlbi52MS5FbmdpbmVzT25FeGl0Qlqq1BhWCg9FbmdpbmVzIGF0IGV4aXQSMVdoZXRoZXIgZW5naW5lcyBhcmUgc3RvcHBlZCB3aGVuIHRoZSBkYWVtb24gZW5kcy4iBkVuZ2luZSgBMAQ6BHN0b3ASpgEKDXN0YWxsX3RpbWVvdXQYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CdKrUGHAKDVN0YWxsZWQgc3RhcnQSQkEgc3RhcnQgd2l0aG91dCBhIG5ldyBsb2cgbGluZSBmb3Igc28gbG9uZyBpcyByZXBvcnRlZCBhcyBzdGFsbGVkLhoHc2Vjb25kcyIGRW5naW5lKAEwBDoGMTAgbWluEpUBCgZkZXZpY2UYByABKA4yGS5sbXdhcmRlbi52MS5FbmdpbmVEZXZpY2VCaqrUGGYKDUVuZ2luZSBkZXZpY2USQkNQVSBzdGFydHMgZW5naW5lcyB3aXRob3V0IGFza2luZyBmb3IgY2FyZHMsIGZvciB2TExNJ3MgQ1BVIGJ1aWxkLiIGRW5naW5lKAEwBDoFY2FyZHNCDAoKX3BvcnRfYmFzZSKDAQoNRGVjbGFyZWRNb2RlbBIMCgRuYW1lGAEgASgJEiQKBHNwZWMYAiABKAsyFi5sbXdhcmRlbi52MS5Nb2RlbFNwZWMSLQoHcm91dGluZxgDIAEoCzIcLmxtd2FyZGVuLnYxLlJvdXRpbmdTZXR0aW5ncxIPCgdzdG9wcGVkGAQgASgIIpYBCg1JbmZlcmVuY2VBdXRoEoQBCglrZXlzX2ZpbGUYASABKAlCcarUGG0KCUtleXMgZmlsZRJBRmlsZSB3aXRoIG9uZSBBUEkga2V5IGEgbGluZSB0aGF0IHRoZSBpbmZlcmVuY2UgZW5kcG9pbnQgYWNjZXB0cy4iBkFjY2VzczAEOhNubyBrZXkgaXMgYXNrZWQgZm9yIosBCglBZG1pbkF1dGgSfgoKdG9rZW5fZmlsZRgBIAEoCUJqqtQYZgoKVG9rZW4gZmlsZRIrRmlsZSB0aGF0IGhvbGRzIHRoZSB0b2tlbiBvZiB0aGUgYWRtaW4gQVBJLiIGQWNjZXNzMAQ6IWFkbWluLXRva2VuIGluIHRoZSBkYXRhIGRpcmVjdG9yeSrBAQoMRW5naW5lRGV2aWNlEh0KGUVOR0lORV9ERVZJQ0VfVU5TUEVDSUZJRUQQABJLChNFTkdJTkVfREVWSUNFX0NBUkRTEAEaMrLUGC4KBWNhcmRzEiVOVklESUEgY2FyZHMsIG9uZSBvciBtb3JlIHBlciByZXBsaWNhEkUKEUVOR0lORV9ERVZJQ0VfQ1BVEAIaLrLUGCoKA2NwdRIjdGhlIHByb2Nlc3NvciwgZm9yIHZMTE0ncyBDUFUgYnVpbGQqawoNRW5naW5lc09uRXhpdBIfChtFTkdJTkVTX09OX0VYSVRfVU5TUEVDSUZJRUQQABI5ChRFTkdJTkVTX09OX0VYSVRfU1RPUBABGh+y1BgbCgRzdG9wEhNkcmFpbiBhbmQgc3RvcCB0aGVtQqQBCg9jb20ubG13YXJkZW4udjFCC0NvbmZpZ1Byb3RvUAFaN2dpdGh1Yi5jb20vbG13YXJkZW4vbG13YXJkZW4vZ2VuL2xtd2FyZGVuL3YxO2xtd2FyZGVudjGiAgNMWFiqAgtMbXdhcmRlbi5WMcoCC0xtd2FyZGVuXFYx4gIXTG13YXJkZW5cVjFcR1BCTWV0YWRhdGHqAgxMbXdhcmRlbjo6VjFiBnByb3RvMw", [file_google_protobuf_duration, file_lmwarden_v1_face, file_lmwarden_v1_model, file_lmwarden_v1_routing]);
+  fileDesc("ChhsbXdhcmRlbi92MS9jb25maWcucHJvdG8SC2xtd2FyZGVuLnYxIsIKCgZDb25maWcSfgoQaW5mZXJlbmNlX2xpc3RlbhgBIAEoCUJkqtQYYAoRSW5mZXJlbmNlIGFkZHJlc3MSLkFkZHJlc3Mgb2YgdGhlIE9wZW5BSSBhbmQgQW50aHJvcGljIGVuZHBvaW50cy4iCUxpc3RlbmVyczAEOg4xMjcuMC4wLjE6ODAwMBJuCgxhZG1pbl9saXN0ZW4YAiABKAlCWKrUGFQKDUFkbWluIGFkZHJlc3MSJkFkZHJlc3Mgb2YgdGhlIGFkbWluIEFQSSBhbmQgdGhlIHBhZ2UuIglMaXN0ZW5lcnMwBDoOMTI3LjAuMC4xOjgwMDESiAEKCGRhdGFfZGlyGAMgASgJQnaq1BhyCg5EYXRhIGRpcmVjdG9yeRI7RGlyZWN0b3J5IG9mIHRoZSBkYXRhYmFzZSwgdGhlIGVuZ2luZXMnIGxvZ3MgYW5kIHJ1biBmaWxlcy4iBVBhdGhzMAQ6GnRoZSB1c2VyJ3Mgc3RhdGUgZGlyZWN0b3J5EikKBmVuZ2luZRgEIAEoCzIZLmxtd2FyZGVuLnYxLkVuZ2luZUNvbmZpZxJwCg5tYXhfYm9keV9ieXRlcxgFIAEoBEJTqtQYTwoUTGFyZ2VzdCByZXF1ZXN0IGJvZHkSHkEgbGFyZ2VyIGJvZHkgaXMgYW5zd2VyZWQgNDEzLhoFYnl0ZXMiBkxpbWl0czAEOgY2NCBNaUJIAIgBARKEAQoNZGVmYXVsdF9tb2RlbBgGIAEoCUJtqtQYaQoNRGVmYXVsdCBtb2RlbBJITW9kZWwgdGhhdCBzZXJ2ZXMgcmVxdWVzdHMgdGhhdCBuYW1lIG5vIGtub3duIG1vZGVsOyBlbXB0eSByZWZ1c2VzIHRoZW0uIgZNb2RlbHMwBDoEbm9uZRIqCgZtb2RlbHMYByADKAsyGi5sbXdhcmRlbi52MS5EZWNsYXJlZE1vZGVsEp0BCghpbnNlY3VyZRgIIAEoCEKKAarUGIUBCghJbnNlY3VyZRJlU2VydmUgb24gb3RoZXIgdGhhbiBsb29wYmFjayBhZGRyZXNzZXMgd2l0aG91dCBrZXlzOyBldmVyeW9uZSBvbiB0aGUgbmV0d29yayBtYXkgdXNlIGFuZCBzdG9wIG1vZGVscy4iCUxpc3RlbmVycygBMAQ6A29mZhIyCg5pbmZlcmVuY2VfYXV0aBgJIAEoCzIaLmxtd2FyZGVuLnYxLkluZmVyZW5jZUF1dGgSKgoKYWRtaW5fYXV0aBgKIAEoCzIWLmxtd2FyZGVuLnYxLkFkbWluQXV0aBJrCglsb2dfbGV2ZWwYCyABKAlCWKrUGFQKCUxvZyBsZXZlbBI6TGV2ZWwgb2YgdGhlIGRhZW1vbidzIG93biBsb2c6IGRlYnVnLCBpbmZvLCB3YXJuIG9yIGVycm9yLiIDTG9nMAQ6BGluZm8SlAEKDnNlc3Npb25faGVhZGVyGAwgASgJQnyq1Bh4Cg5TZXNzaW9uIGhlYWRlchJCSGVhZGVyIHRoYXQgbmFtZXMgYSBjb252ZXJzYXRpb24gYW5kIHdpbnMgb3ZlciBldmVyeSBvdGhlciBzb3VyY2UuIgdSb3V0aW5nKAEwBDoVeC1sbXdhcmRlbi1zZXNzaW9uLWlkEiwKDWluZmVyZW5jZV90bHMYDSABKAsyFS5sbXdhcmRlbi52MS5UbHNGaWxlcxIoCglhZG1pbl90bHMYDiABKAsyFS5sbXdhcmRlbi52MS5UbHNGaWxlc0IRCg9fbWF4X2JvZHlfYnl0ZXMi3AIKCFRsc0ZpbGVzEsQBCgljZXJ0X2ZpbGUYASABKAlCsAGq1BirAQoLQ2VydGlmaWNhdGUShAFGaWxlIHdpdGggdGhlIGxpc3RlbmVyJ3MgY2VydGlmaWNhdGUgYW5kIHRoZSBjaGFpbiBiZWhpbmQgaXQsIGluIFBFTTsgd2l0aCBpdCBhbmQga2V5X2ZpbGUgdGhlIGxpc3RlbmVyIHNwZWFrcyBUTFMgYW5kIG5vdGhpbmcgZWxzZS4iCUxpc3RlbmVycygBMAQ6Bm5vIFRMUxKIAQoIa2V5X2ZpbGUYAiABKAlCdqrUGHIKC1ByaXZhdGUga2V5EkxGaWxlIHdpdGggdGhlIHByaXZhdGUga2V5IG9mIHRoZSBjZXJ0aWZpY2F0ZSwgaW4gUEVNIGFuZCB3aXRob3V0IGEgcGFzc3dvcmQuIglMaXN0ZW5lcnMoATAEOgZubyBUTFMiuwgKDEVuZ2luZUNvbmZpZxJtCgdjb21tYW5kGAEgAygJQlyq1BhYCg5FbmdpbmUgY29tbWFuZBI2Q29tbWFuZCB0aGF0IGlzIHJ1biB3aXRoIHNlcnZlIE1PREVMIGFuZCB2TExNJ3MgZmxhZ3MuIgZFbmdpbmUwBDoEdmxsbRKeAQoIcGFzc19lbnYYAiADKAlCiwGq1BiGAQoVSW5oZXJpdGVkIGVudmlyb25tZW50EltOYW1lcyBvZiB0aGUgZGFlbW9uJ3MgdmFyaWFibGVzIHRoYXQgZW5naW5lcyBzZWUsIGJlc2lkZSBQQVRILCBIT01FLCBMQU5HLCBVU0VSIGFuZCBUTVBESVIuIgZFbmdpbmUoATAEOgRub25lEpQBCglwb3J0X2Jhc2UYAyABKA1CfKrUGHgKEUZpcnN0IGVuZ2luZSBwb3J0ElJFbmdpbmVzIGxpc3RlbiBvbiB0aGUgbG9vcGJhY2sgYWRkcmVzcyBmcm9tIHRoaXMgcG9ydCBvbjsgdGFrZW4gcG9ydHMgYXJlIHNraXBwZWQuIgZFbmdpbmUwBDoFMTgxMDBIAIgBARKqAQoNZHJhaW5fdGltZW91dBgEIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbkJ4qtQYdAoKRHJhaW4gdGltZRJNVGltZSB0aGF0IGEgc3RvcHBpbmcgcmVwbGljYSBnZXRzIHRvIGZpbmlzaCBpdHMgcmVxdWVzdHMgYmVmb3JlIHRoZXkgYXJlIGN1dC4aB3NlY29uZHMiBkVuZ2luZTAEOgQzMCBzEocBCgdvbl9leGl0GAUgASgOMhoubG13YXJkZW4udjEuRW5naW5lc09uRXhpdEJaqtQYVgoPRW5naW5lcyBhdCBleGl0EjFXaGV0aGVyIGVuZ2luZXMgYXJlIHN0b3BwZWQgd2hlbiB0aGUgZGFlbW9uIGVuZHMuIgZFbmdpbmUoATAEOgRzdG9wEqYBCg1zdGFsbF90aW1lb3V0GAYgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uQnSq1BhwCg1TdGFsbGVkIHN0YXJ0EkJBIHN0YXJ0IHdpdGhvdXQgYSBuZXcgbG9nIGxpbmUgZm9yIHNvIGxvbmcgaXMgcmVwb3J0ZWQgYXMgc3RhbGxlZC4aB3NlY29uZHMiBkVuZ2luZSgBMAQ6BjEwIG1pbhKVAQoGZGV2aWNlGAcgASgOMhkubG13YXJkZW4udjEuRW5naW5lRGV2aWNlQmqq1BhmCg1FbmdpbmUgZGV2aWNlEkJDUFUgc3RhcnRzIGVuZ2luZXMgd2l0aG91dCBhc2tpbmcgZm9yIGNhcmRzLCBmb3IgdkxMTSdzIENQVSBidWlsZC4iBkVuZ2luZSgBMAQ6BWNhcmRzQgwKCl9wb3J0X2Jhc2UigwEKDURlY2xhcmVkTW9kZWwSDAoEbmFtZRgBIAEoCRIkCgRzcGVjGAIgASgLMhYubG13YXJkZW4udjEuTW9kZWxTcGVjEi0KB3JvdXRpbmcYAyABKAsyHC5sbXdhcmRlbi52MS5Sb3V0aW5nU2V0dGluZ3MSDwoHc3RvcHBlZBgEIAEoCCK+AQoNSW5mZXJlbmNlQXV0aBKEAQoJa2V5c19maWxlGAEgASgJQnGq1BhtCglLZXlzIGZpbGUSQUZpbGUgd2l0aCBvbmUgQVBJIGtleSBhIGxpbmUgdGhhdCB0aGUgaW5mZXJlbmNlIGVuZHBvaW50IGFjY2VwdHMuIgZBY2Nlc3MwBDoTbm8ga2V5IGlzIGFza2VkIGZvchImCgRrZXlzGAIgAygLMhgubG13YXJkZW4udjEuRGVjbGFyZWRLZXkiQwoLRGVjbGFyZWRLZXkSDAoEbmFtZRgBIAEoCRImCgZsaW1pdHMYAiABKAsyFi5sbXdhcmRlbi52MS5LZXlMaW1pdHMiiwEKCUFkbWluQXV0aBJ+Cgp0b2tlbl9maWxlGAEgASgJQmqq1BhmCgpUb2tlbiBmaWxlEitGaWxlIHRoYXQgaG9sZHMgdGhlIHRva2VuIG9mIHRoZSBhZG1pbiBBUEkuIgZBY2Nlc3MwBDohYWRtaW4tdG9rZW4gaW4gdGhlIGRhdGEgZGlyZWN0b3J5KsEBCgxFbmdpbmVEZXZpY2USHQoZRU5HSU5FX0RFVklDRV9VTlNQRUNJRklFRBAAEksKE0VOR0lORV9ERVZJQ0VfQ0FSRFMQARoystQYLgoFY2FyZHMSJU5WSURJQSBjYXJkcywgb25lIG9yIG1vcmUgcGVyIHJlcGxpY2ESRQoRRU5HSU5FX0RFVklDRV9DUFUQAhoustQYKgoDY3B1EiN0aGUgcHJvY2Vzc29yLCBmb3IgdkxMTSdzIENQVSBidWlsZCprCg1FbmdpbmVzT25FeGl0Eh8KG0VOR0lORVNfT05fRVhJVF9VTlNQRUNJRklFRBAAEjkKFEVOR0lORVNfT05fRVhJVF9TVE9QEAEaH7LUGBsKBHN0b3ASE2RyYWluIGFuZCBzdG9wIHRoZW1CpAEKD2NvbS5sbXdhcmRlbi52MUILQ29uZmlnUHJvdG9QAVo3Z2l0aHViLmNvbS9sbXdhcmRlbi9sbXdhcmRlbi9nZW4vbG13YXJkZW4vdjE7bG13YXJkZW52MaICA0xYWKoCC0xtd2FyZGVuLlYxygILTG13YXJkZW5cVjHiAhdMbXdhcmRlblxWMVxHUEJNZXRhZGF0YeoCDExtd2FyZGVuOjpWMWIGcHJvdG8z", [file_google_protobuf_duration, file_lmwarden_v1_face, file_lmwarden_v1_key_service, file_lmwarden_v1_model, file_lmwarden_v1_routing]);
 
 /**
  * The daemon's configuration, written as YAML. The NixOS module renders the same
@@ -111,6 +113,20 @@ export type Config = Message<"lmwarden.v1.Config"> & {
    * @generated from field: string session_header = 12;
    */
   sessionHeader: string;
+
+  /**
+   * Certificate of the inference listener; without it the listener speaks no TLS.
+   *
+   * @generated from field: lmwarden.v1.TlsFiles inference_tls = 13;
+   */
+  inferenceTls?: TlsFiles | undefined;
+
+  /**
+   * Certificate of the admin listener; without it the listener speaks no TLS.
+   *
+   * @generated from field: lmwarden.v1.TlsFiles admin_tls = 14;
+   */
+  adminTls?: TlsFiles | undefined;
 };
 
 /**
@@ -119,6 +135,34 @@ export type Config = Message<"lmwarden.v1.Config"> & {
  */
 export const ConfigSchema: GenMessage<Config> = /*@__PURE__*/
   messageDesc(file_lmwarden_v1_config, 0);
+
+/**
+ * The certificate of a listener. Both files are read again when they have changed.
+ *
+ * @generated from message lmwarden.v1.TlsFiles
+ */
+export type TlsFiles = Message<"lmwarden.v1.TlsFiles"> & {
+  /**
+   * File with the certificate and the chain behind it, in PEM.
+   *
+   * @generated from field: string cert_file = 1;
+   */
+  certFile: string;
+
+  /**
+   * File with the private key of the certificate, in PEM.
+   *
+   * @generated from field: string key_file = 2;
+   */
+  keyFile: string;
+};
+
+/**
+ * Describes the message lmwarden.v1.TlsFiles.
+ * Use `create(TlsFilesSchema)` to create a new message.
+ */
+export const TlsFilesSchema: GenMessage<TlsFiles> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_config, 1);
 
 /**
  * How engines are started and watched.
@@ -181,7 +225,7 @@ export type EngineConfig = Message<"lmwarden.v1.EngineConfig"> & {
  * Use `create(EngineConfigSchema)` to create a new message.
  */
 export const EngineConfigSchema: GenMessage<EngineConfig> = /*@__PURE__*/
-  messageDesc(file_lmwarden_v1_config, 1);
+  messageDesc(file_lmwarden_v1_config, 2);
 
 /**
  * A model declared in the configuration.
@@ -223,7 +267,7 @@ export type DeclaredModel = Message<"lmwarden.v1.DeclaredModel"> & {
  * Use `create(DeclaredModelSchema)` to create a new message.
  */
 export const DeclaredModelSchema: GenMessage<DeclaredModel> = /*@__PURE__*/
-  messageDesc(file_lmwarden_v1_config, 2);
+  messageDesc(file_lmwarden_v1_config, 3);
 
 /**
  * Keys of the inference endpoint.
@@ -237,6 +281,13 @@ export type InferenceAuth = Message<"lmwarden.v1.InferenceAuth"> & {
    * @generated from field: string keys_file = 1;
    */
   keysFile: string;
+
+  /**
+   * Limits of keys, by their names; read-only through the API.
+   *
+   * @generated from field: repeated lmwarden.v1.DeclaredKey keys = 2;
+   */
+  keys: DeclaredKey[];
 };
 
 /**
@@ -244,7 +295,37 @@ export type InferenceAuth = Message<"lmwarden.v1.InferenceAuth"> & {
  * Use `create(InferenceAuthSchema)` to create a new message.
  */
 export const InferenceAuthSchema: GenMessage<InferenceAuth> = /*@__PURE__*/
-  messageDesc(file_lmwarden_v1_config, 3);
+  messageDesc(file_lmwarden_v1_config, 4);
+
+/**
+ * The limits of a key, declared in the configuration. The key itself stands in the keys
+ * file.
+ *
+ * @generated from message lmwarden.v1.DeclaredKey
+ */
+export type DeclaredKey = Message<"lmwarden.v1.DeclaredKey"> & {
+  /**
+   * Name of the key as in the keys file; "*" for every key, and where no key is asked
+   * for, for all clients together.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * What its requests may take; what is absent is as for "*".
+   *
+   * @generated from field: lmwarden.v1.KeyLimits limits = 2;
+   */
+  limits?: KeyLimits | undefined;
+};
+
+/**
+ * Describes the message lmwarden.v1.DeclaredKey.
+ * Use `create(DeclaredKeySchema)` to create a new message.
+ */
+export const DeclaredKeySchema: GenMessage<DeclaredKey> = /*@__PURE__*/
+  messageDesc(file_lmwarden_v1_config, 5);
 
 /**
  * Token of the admin API.
@@ -266,7 +347,7 @@ export type AdminAuth = Message<"lmwarden.v1.AdminAuth"> & {
  * Use `create(AdminAuthSchema)` to create a new message.
  */
 export const AdminAuthSchema: GenMessage<AdminAuth> = /*@__PURE__*/
-  messageDesc(file_lmwarden_v1_config, 4);
+  messageDesc(file_lmwarden_v1_config, 6);
 
 /**
  * What engines compute on.

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file lmwarden/v1/face.proto.
  */
 export const file_lmwarden_v1_face: GenFile = /*@__PURE__*/
-  fileDesc("ChZsbXdhcmRlbi92MS9mYWNlLnByb3RvEgtsbXdhcmRlbi52MSKJAQoERmFjZRINCgVsYWJlbBgBIAEoCRIMCgRoZWxwGAIgASgJEgwKBHVuaXQYAyABKAkSDQoFZ3JvdXAYBCABKAkSEAoIYWR2YW5jZWQYBSABKAgSJQoHYXBwbGllcxgGIAEoDjIULmxtd2FyZGVuLnYxLkFwcGxpZXMSDgoGYWJzZW50GAcgASgJIigKCVZhbHVlRmFjZRINCgVsYWJlbBgBIAEoCRIMCgRoZWxwGAIgASgJKoUBCgdBcHBsaWVzEhcKE0FQUExJRVNfVU5TUEVDSUZJRUQQABIQCgxBUFBMSUVTX0xJVkUQARIaChZBUFBMSUVTX0VOR0lORV9SRVNUQVJUEAISFwoTQVBQTElFU19BVF9DUkVBVElPThADEhoKFkFQUExJRVNfREFFTU9OX1JFU1RBUlQQBDpGCgRmYWNlEh0uZ29vZ2xlLnByb3RvYnVmLkZpZWxkT3B0aW9ucxjFigMgASgLMhEubG13YXJkZW4udjEuRmFjZVIEZmFjZTpaCgp2YWx1ZV9mYWNlEiEuZ29vZ2xlLnByb3RvYnVmLkVudW1WYWx1ZU9wdGlvbnMYxooDIAEoCzIWLmxtd2FyZGVuLnYxLlZhbHVlRmFjZVIJdmFsdWVGYWNlQqIBCg9jb20ubG13YXJkZW4udjFCCUZhY2VQcm90b1ABWjdnaXRodWIuY29tL2xtd2FyZGVuL2xtd2FyZGVuL2dlbi9sbXdhcmRlbi92MTtsbXdhcmRlbnYxogIDTFhYqgILTG13YXJkZW4uVjHKAgtMbXdhcmRlblxWMeICF0xtd2FyZGVuXFYxXEdQQk1ldGFkYXRh6gIMTG13YXJkZW46OlYxYgZwcm90bzM", [file_google_protobuf_descriptor]);
+  fileDesc("ChZsbXdhcmRlbi92MS9mYWNlLnByb3RvEgtsbXdhcmRlbi52MSKJAQoERmFjZRINCgVsYWJlbBgBIAEoCRIMCgRoZWxwGAIgASgJEgwKBHVuaXQYAyABKAkSDQoFZ3JvdXAYBCABKAkSEAoIYWR2YW5jZWQYBSABKAgSJQoHYXBwbGllcxgGIAEoDjIULmxtd2FyZGVuLnYxLkFwcGxpZXMSDgoGYWJzZW50GAcgASgJIigKCVZhbHVlRmFjZRINCgVsYWJlbBgBIAEoCRIMCgRoZWxwGAIgASgJKpIDCgdBcHBsaWVzEhcKE0FQUExJRVNfVU5TUEVDSUZJRUQQABJBCgxBUFBMSUVTX0xJVkUQARovstQYKwoEbGl2ZRIjYXQgb25jZSwgd2l0aG91dCB0b3VjaGluZyBhbiBlbmdpbmUShAEKFkFQUExJRVNfRU5HSU5FX1JFU1RBUlQQAhpostQYZAoRcmVzdGFydHMgcmVwbGljYXMST3doZW4gYW4gZW5naW5lIHN0YXJ0cyBhZ2FpbjsgYSBjaGFuZ2UgcmVzdGFydHMgdGhlIHJlcGxpY2FzIG9uZSBhZnRlciB0aGUgb3RoZXISTQoTQVBQTElFU19BVF9DUkVBVElPThADGjSy1BgwChBvbmx5IGF0IGNyZWF0aW9uEhxmaXhlZCBvbmNlIHRoZSBtb2RlbCBpcyBtYWRlElUKFkFQUExJRVNfREFFTU9OX1JFU1RBUlQQBBo5stQYNQoVYXQgdGhlIGRhZW1vbidzIHN0YXJ0Ehx3aGVuIHRoZSBkYWVtb24gc3RhcnRzIGFnYWluOkYKBGZhY2USHS5nb29nbGUucHJvdG9idWYuRmllbGRPcHRpb25zGMWKAyABKAsyES5sbXdhcmRlbi52MS5GYWNlUgRmYWNlOloKCnZhbHVlX2ZhY2USIS5nb29nbGUucHJvdG9idWYuRW51bVZhbHVlT3B0aW9ucxjGigMgASgLMhYubG13YXJkZW4udjEuVmFsdWVGYWNlUgl2YWx1ZUZhY2VCogEKD2NvbS5sbXdhcmRlbi52MUIJRmFjZVByb3RvUAFaN2dpdGh1Yi5jb20vbG13YXJkZW4vbG13YXJkZW4vZ2VuL2xtd2FyZGVuL3YxO2xtd2FyZGVudjGiAgNMWFiqAgtMbXdhcmRlbi5WMcoCC0xtd2FyZGVuXFYx4gIXTG13YXJkZW5cVjFcR1BCTWV0YWRhdGHqAgxMbXdhcmRlbjo6VjFiBnByb3RvMw", [file_google_protobuf_descriptor]);
 
 /**
  * How a settings field is shown to a person. The page's forms, the flags of the
@@ -80,7 +80,7 @@ export const FaceSchema: GenMessage<Face> = /*@__PURE__*/
   messageDesc(file_lmwarden_v1_face, 0);
 
 /**
- * How one value of a settings enum is shown.
+ * How one value of an enum is shown.
  *
  * @generated from message lmwarden.v1.ValueFace
  */
@@ -108,7 +108,8 @@ export const ValueFaceSchema: GenMessage<ValueFace> = /*@__PURE__*/
   messageDesc(file_lmwarden_v1_face, 1);
 
 /**
- * When a change of a setting takes effect.
+ * When a change of a setting takes effect. Page, command line and reference say it in
+ * the words of the value's face.
  *
  * @generated from enum lmwarden.v1.Applies
  */
@@ -164,7 +165,7 @@ export const face: GenExtension<FieldOptions, Face> = /*@__PURE__*/
   extDesc(file_lmwarden_v1_face, 0);
 
 /**
- * Presentation of an enum value of a settings field.
+ * Presentation of an enum value.
  *
  * @generated from extension: lmwarden.v1.ValueFace value_face = 50502;
  */
