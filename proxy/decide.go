@@ -23,7 +23,9 @@ func (x *exchange) identify() {
 	}
 	if x.identity.Key != "" {
 		x.key = wire.Hash(x.tenant, x.model.name, x.identity.Key)
-		return
+		if x.uncrowd(); x.identity.Key != "" {
+			return
+		}
 	}
 	if known {
 		x.key = maker.conversation

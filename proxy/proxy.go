@@ -19,6 +19,7 @@ type Proxy struct {
 	metrics  *metrics
 	owners   *owners
 	prefixes *prefixWatch
+	crowds   crowds // ids that many conversations share
 	bodies   budget // of the bytes that request bodies take
 
 	table    atomic.Pointer[table] // what requests read; replaced whole by Apply

@@ -76,6 +76,47 @@ func BuildChain(dst []uint64, api API, s *Scan, tenant, model string) Chain {
 	return out
 }
 
+// Beginning hashes how the conversation of a request begins: its first message of a user
+// that holds more than reminders. It is the same for all turns of a conversation, whatever
+// its system text says, until its history is rewritten; 0 when there is none.
+func Beginning(api API, s *Scan) uint64 {
+	var raw []byte
+	switch api {
+	case APIChat, APIMessages:
+		raw = s.Raw(FieldMessages)
+	case APIResponses:
+		raw = s.Raw(FieldInput)
+	default:
+		return 0
+	}
+	c := newCanon()
+	defer canonPool.Put(c)
+	if len(raw) > 0 && raw[0] == '"' {
+		c.begin(roleUser)
+		c.text(raw)
+		return c.beginning()
+	}
+	for e := elementsOf(raw); e.next(); {
+		if memberText(e.value(), "role") != "user" {
+			continue
+		}
+		c.message(e.value())
+		if h := c.beginning(); h != 0 {
+			return h
+		}
+	}
+	return 0
+}
+
+// beginning returns the hash of the message that c has taken; 0 when nothing is left of it.
+func (c *canon) beginning() uint64 {
+	if !c.dirty {
+		return 0
+	}
+	d := c.sum()
+	return max(binary.LittleEndian.Uint64(d[:]), 1)
+}
+
 // SharedHash hashes what the conversations of an application share: tools and
 // system text, without the attribution block. A cache salt is part of it, since an
 // engine shares nothing across salts. It is 0 when there is neither tools nor

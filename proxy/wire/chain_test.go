@@ -343,3 +343,37 @@ func BenchmarkBuildChain(b *testing.B) {
 		BuildChain(room, APIChat, s, "tenant", "m")
 	}
 }
+
+func TestBeginning(t *testing.T) {
+	of := func(api API, body string) uint64 {
+		t.Helper()
+		var s Scan
+		if err := s.Scan([]byte(body)); err != nil {
+			t.Fatal(err)
+		}
+		return Beginning(api, &s)
+	}
+	first := of(APIMessages, `{"system":"a","messages":[{"role":"user","content":"hi"}]}`)
+	if first == 0 {
+		t.Fatal("a user message is no beginning")
+	}
+	for _, same := range []string{
+		`{"system":"other","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"x"},{"role":"user","content":"y"}]}`,
+		`{"messages":[{"role":"system","content":"z"},{"role":"user","content":[{"type":"text","text":"<system-reminder>n</system-reminder>"}]},{"role":"user","content":[{"type":"text","text":"hi","cache_control":{}}]}]}`,
+	} {
+		if of(APIMessages, same) != first {
+			t.Errorf("another beginning: %s", same)
+		}
+	}
+	if of(APIMessages, `{"messages":[{"role":"user","content":"ho"}]}`) == first {
+		t.Error("another text begins alike")
+	}
+	if a, b := of(APIResponses, `{"input":"hi"}`), of(APIResponses, `{"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}]}`); a == 0 || a != b {
+		t.Errorf("a text and an item begin as %x and %x", a, b)
+	}
+	for api, body := range map[API]string{APICompletions: `{"prompt":"x"}`, APIChat: `{"messages":[{"role":"system","content":"x"}]}`} {
+		if got := of(api, body); got != 0 {
+			t.Errorf("%s begins as %x", body, got)
+		}
+	}
+}
