@@ -8,8 +8,9 @@ import (
 
 // Working-set admission lets in, per replica, only as many conversations as its cache
 // can hold. A conversation that is let in has a place on its home: its context counts
-// against the capacity there until it is idle for long while others wait, or until a
-// place is taken for one that waited long. The rest waits at the door, in order.
+// against the capacity there. When it has been idle for longer than that pays, its place
+// is free for the next one that finds no room; and a place may be taken for one that has
+// waited long. The rest waits at the door, in order.
 //
 // A request passes the queue (does its conversation have a place?) and the gate of
 // its replica (are there long prefills before it?):
@@ -54,7 +55,7 @@ type door struct {
 // derive works out the figures of the door.
 func (c *Core) derive() {
 	d := &c.door
-	var capacity, used, n int64
+	var capacity, used, own, places, n int64
 	d.largest = 0
 	d.open = c.set.Admission == AdmissionWorkingSet && c.set.Affinity
 	for i := range c.replicas[:c.present] {
@@ -68,6 +69,8 @@ func (c *Core) derive() {
 		n++
 		capacity += r.Capacity
 		used += r.places.total()
+		own += r.places.own
+		places += int64(r.places.count)
 		d.largest = max(d.largest, r.Capacity)
 	}
 	if n == 0 {
@@ -80,8 +83,14 @@ func (c *Core) derive() {
 	}
 	each := float64(capacity) / float64(n)
 	d.fill = int64(each / d.prefill * 1e9)
-	cost := int64(max(float64(used)/float64(n), each/2) / d.prefill * 1e9)
-	d.keep = c.learned.rhythm.keep(c.at, cost)
+	at := stakes{
+		cache: int64(max(float64(used)/float64(n), each/2) / d.prefill * 1e9),
+		turn:  c.learned.service.value * 1e9,
+	}
+	if own > 0 {
+		at.reserve = c.learned.growth.value * float64(places) / float64(own)
+	}
+	d.keep = c.learned.rhythm.keep(c.at, at)
 	d.growth = 0
 	if d.keep > 0 {
 		d.growth = int64(c.learned.growth.value)
@@ -358,10 +367,19 @@ func (c *Core) room() int64 {
 		if !r.usable() {
 			continue
 		}
-		if r.places.count == 0 {
+		free, left := r.Capacity-r.places.total()-c.door.growth, r.places.count
+		for k := r.idle.first; k != none && c.spent(c.table.at(k)); k = c.table.at(k).seatNext {
+			free += c.table.at(k).size
+			left--
+		}
+		if left == 0 {
 			return math.MaxInt64
 		}
-		most = max(most, r.Capacity-r.places.total()-c.door.growth*int64(r.places.count+1))
+		most = max(most, free-c.door.growth*int64(left))
 	}
 	return most
 }
+
+// spent tells whether an idle conversation with a place has been idle for longer than it
+// pays to keep the place while others wait.
+func (c *Core) spent(v *conv) bool { return c.at-v.lastActive > c.door.keep }

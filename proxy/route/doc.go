@@ -25,7 +25,7 @@
 // Where to read: core.go has the events, decide.go the classes, placement.go and
 // spill.go the choices; table.go remembers conversations, chain.go tells those of
 // clients without ids, shadow.go and shared.go estimate what the caches hold;
-// admission.go, queue.go and seats.go hold at the door what the caches cannot keep,
+// admission.go, queue.go, offer.go and seats.go hold at the door what the caches cannot keep,
 // with what learn.go and rhythm.go have measured; strand.go keeps what waits for a
 // replica to come back.
 package route

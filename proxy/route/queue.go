@@ -8,7 +8,8 @@ import (
 
 // enqueue puts a ticket at the end of the queue; the next pump puts it in order.
 func (c *Core) enqueue(ti int32) {
-	c.tickets.at(ti).queued = true
+	t := c.tickets.at(ti)
+	t.queued, t.patience = true, 0
 	c.door.queue = append(c.door.queue, ti)
 	c.door.waiting++
 }
@@ -87,7 +88,7 @@ func (c *Core) pump() {
 // walk goes through the queue once. A request that has waited for the time of filling
 // a cache is passed by nobody.
 func (c *Core) walk() {
-	c.freeIdle()
+	c.freeEnded()
 	closed, head := false, true
 	room := c.room()
 	for _, ti := range c.door.queue {
@@ -106,7 +107,9 @@ func (c *Core) walk() {
 		case v.admitted && !v.yield:
 			to = int(v.home) // another request of it was let in
 		case !v.admitted && need <= room:
-			to = c.placeAtDoor(t)
+			if to = c.placeAtDoor(t); to != none {
+				c.clear(t, to)
+			}
 		}
 		if to == none && head && c.at-t.arrived >= c.door.spell {
 			to = c.displace(t)
@@ -151,94 +154,6 @@ func (c *Core) letIn(ti int32, to int) {
 	c.toGate(ti, to, class)
 }
 
-// takes tells whether replica i has room for the conversation of a ticket: its
-// context and the growth of all within the capacity, or nobody there at all.
-func (c *Core) takes(t *ticket, i int) bool {
-	return c.missing(t, i) <= 0 || c.replicas[i].places.count == 0
-}
-
-// missing returns the tokens that replica i lacks to let a ticket's conversation in.
-func (c *Core) missing(t *ticket, i int) int64 {
-	p := &c.replicas[i].places
-	add := c.budget(t)
-	if t.shared != none && !p.holds(t.shared) {
-		add += c.shadow.shared.size(t.shared)
-	}
-	return p.total() + add + c.door.growth*int64(p.count+1) - c.replicas[i].Capacity
-}
-
-// placeAtDoor returns the replica with room that a ticket should go to, or none: a new
-// conversation joins its kin, all others go where the answer would come soonest.
-func (c *Core) placeAtDoor(t *ticket) int {
-	soonest := c.weighAtDoor(t)
-	if soonest == none || !t.first {
-		return soonest
-	}
-	var d Decision
-	to := c.placeByKin(t, &d)
-	if to == none || d.note == noteParent && c.replicas[to].prefill+c.replicas[to].gated > int64(c.chunk(to)) {
-		return soonest // a parent's prompt is another one, so a wait for a long prefill there gains nothing
-	}
-	return to
-}
-
-// weighAtDoor fills the terms of all replicas for a ticket, with scores in seconds, and
-// returns the replica with room that would answer soonest, or none.
-func (c *Core) weighAtDoor(t *ticket) int {
-	best := none
-	for i := range c.terms[:c.present] {
-		r := &c.replicas[i]
-		m := &c.terms[i]
-		*m = Term{
-			Replica: int32(i), InFlight: int32(r.inFlight), Live: int32(r.working.count), Fill: -1, Price: -1,
-			Eligible: c.eligible(t, i) && c.takes(t, i),
-		}
-		if r.Capacity > 0 {
-			m.Fill = float64(r.places.total()) / float64(r.Capacity)
-		}
-		ahead := r.prefill + r.gated + max(0, t.tokens-c.shadow.cached(c, t.conv, t.shared, i))
-		m.Score = float64(ahead)/c.door.prefill + secondsFlight*float64(r.inFlight) + secondsFull*m.Fill
-		if !m.Eligible {
-			continue
-		}
-		if best == none || m.Score < c.terms[best].Score || m.Score == c.terms[best].Score && c.lighter(i, best) {
-			best = i
-		}
-	}
-	return best
-}
-
-// leastFull returns the usable replica whose budget is used least, for a request that
-// has waited as long as any may. Replicas that failed it come last.
-func (c *Core) leastFull(t *ticket) int {
-	best, low, tried := none, 0.0, false
-	for i := range c.replicas[:c.present] {
-		r := &c.replicas[i]
-		if !r.usable() || c.shuns(t, i) {
-			continue
-		}
-		failed := t.wasTried(int32(i))
-		full := float64(r.places.total()) / float64(r.Capacity)
-		if best == none || tried && !failed || tried == failed && full < low {
-			best, low, tried = i, full, failed
-		}
-	}
-	return best
-}
-
-// freeIdle takes the places of conversations that have been idle for longer than it
-// pays to keep them while others wait. It comes before the first choice and not only
-// when nothing fits: the places of conversations that ended must not push a newcomer
-// to a replica that is busier than they look.
-func (c *Core) freeIdle() {
-	for i := range c.replicas[:c.present] {
-		r := &c.replicas[i]
-		for r.idle.first != none && c.at-c.table.at(r.idle.first).lastActive > c.door.keep {
-			c.expel(r.idle.first, false)
-		}
-	}
-}
-
 // displace makes room for the head of the queue where that ends the fewest turns: it
 // takes the places of idle conversations now and those of busy ones when their turns
 // end. It returns the replica if there is room at once, else none.
@@ -259,7 +174,7 @@ func (c *Core) displace(t *ticket) int {
 	}
 	for _, i := range c.door.chosen {
 		if v := c.table.at(i); v.through == 0 {
-			c.expel(i, true)
+			c.expel(i, !c.spent(v))
 		} else {
 			v.yield = true
 			c.door.yielding = append(c.door.yielding, i)
@@ -272,8 +187,8 @@ func (c *Core) displace(t *ticket) int {
 }
 
 // choose collects in victims whose places on replica i make room for a ticket: those
-// that have been there for a spell, idle ones first, then longest resident. It
-// returns how many of them are busy; false means that there are not enough.
+// that are spent or have been there for a spell, idle ones first, then longest resident.
+// It returns how many of them are busy; false means that there are not enough.
 func (c *Core) choose(t *ticket, i int) (busy int, ok bool) {
 	r := &c.replicas[i]
 	need := c.missing(t, i)
@@ -293,10 +208,11 @@ func (c *Core) choose(t *ticket, i int) (busy int, ok bool) {
 }
 
 // residents appends the conversations of a list that have had their places for a
-// spell.
+// spell, or are idle and spent.
 func (c *Core) residents(to []int32, s *seats) []int32 {
 	for k := s.first; k != none; k = c.table.at(k).seatNext {
-		if c.at-c.table.at(k).admittedAt >= c.door.spell {
+		v := c.table.at(k)
+		if c.at-v.admittedAt >= c.door.spell || v.through == 0 && c.spent(v) {
 			to = append(to, k)
 		}
 	}
@@ -319,6 +235,8 @@ func (c *Core) heldReason(t *ticket) string {
 		return "has a place; waits until long prompts before it are read"
 	case t.stranded, c.usable == 0:
 		return "waits for a replica"
+	case c.at < t.patience:
+		return "waits for room at its home, which still holds its context"
 	case c.table.at(t.conv).lost:
 		return "lost its place to one that waited longer; waits for room"
 	default:

@@ -47,7 +47,7 @@ var missNames = [...]string{
 }
 
 // ByAdmission tells whether admission chose the replica: the scores of the terms are then
-// seconds to the first byte, and their fill is what places take of the capacity.
+// the seconds that it costs, to the request and to others, and their fill is what places take of the capacity.
 func (d *Decision) ByAdmission() bool { return d.note == noteDoor }
 
 // Reason says in one sentence for a person why the request went where it went.

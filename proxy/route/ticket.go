@@ -29,6 +29,7 @@ type ticket struct {
 	arrived    int64
 	wait       int64 // time spent at the door
 	rank       int64 // place in the queue: arrival less credit
+	patience   int64 // moment until which it waits for its home rather than go elsewhere
 	dispatched int64
 	ttfb       int64  // from dispatch, or the replica's first byte before, to its first byte
 	inc        uint64 // incarnation of its replica

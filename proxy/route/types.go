@@ -147,7 +147,7 @@ type Term struct {
 	InFlight int32
 	Live     int32   // conversations with a request, or expected back: of the working set
 	Fill     float64 // resident over capacity, or places over it when admission chose; -1 when a capacity is unknown
-	Score    float64 // the lowest wins; seconds to the first byte when admission chose
+	Score    float64 // the lowest wins; seconds that it costs, to it and to others, when admission chose
 	Price    float64 // seconds; -1 when not priced
 	Eligible bool
 }
