@@ -119,7 +119,7 @@ func TestColumns(t *testing.T) {
 func TestJSON(t *testing.T) {
 	var b bytes.Buffer
 	settings := map[string]int{"minutes": 12}
-	if err := WriteJSON(&b, Summarize(series[:3]), "1.2", settings, false); err != nil {
+	if err := WriteJSON(&b, series[:3], "1.2", settings, false); err != nil {
 		t.Fatal(err)
 	}
 	var one struct {
@@ -139,15 +139,16 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%s", b.String())
 	}
 	b.Reset()
-	if err := WriteJSON(&b, Summarize(series), "1.2", settings, true); err != nil {
+	if err := WriteJSON(&b, series, "1.2", settings, true); err != nil {
 		t.Fatal(err)
 	}
 	var many struct {
 		Arm         *string
 		Results     []Row
 		Interrupted bool
+		Stopped     []Run
 	}
-	if err := json.Unmarshal(b.Bytes(), &many); err != nil || many.Arm != nil || len(many.Results) != 4 || !many.Interrupted {
+	if err := json.Unmarshal(b.Bytes(), &many); err != nil || many.Arm != nil || len(many.Results) != 4 || !many.Interrupted || len(many.Stopped) != 1 || many.Stopped[0].Sessions != 24 {
 		t.Errorf("%v, %s", err, b.String())
 	}
 }

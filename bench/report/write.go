@@ -19,11 +19,20 @@ type Document struct {
 	Settings any    `json:"settings"`
 	// Interrupted says that steps are missing.
 	Interrupted bool `json:"interrupted,omitempty"`
+	// Stopped holds runs that were stopped before their end; they count in no row.
+	Stopped []Run `json:"stopped,omitempty"`
 }
 
-// WriteJSON writes a series as one JSON object, indented.
-func WriteJSON(w io.Writer, rows []Row, version string, settings any, interrupted bool) error {
+// WriteJSON writes a series as one JSON object, indented: the rows, and of the runs those
+// that count in none of them.
+func WriteJSON(w io.Writer, runs []Run, version string, settings any, interrupted bool) error {
 	d := Document{Version: version, Settings: settings, Interrupted: interrupted}
+	for _, r := range runs {
+		if r.Partial {
+			d.Stopped = append(d.Stopped, r)
+		}
+	}
+	rows := Summarize(runs)
 	if len(rows) == 1 {
 		d.Row = &rows[0]
 	} else {
@@ -67,6 +76,33 @@ func plain(v *float64) string {
 		return ""
 	}
 	return strconv.FormatFloat(*v, 'f', -1, 64)
+}
+
+// Tables are the columns of the tables that a terminal shows below each other: the figures
+// of the routing first, then the times in full and how evenly they fell.
+var Tables = [2][]string{
+	{"sessionsPerHour", "outputTokensPerMinute", "ttfbP50Seconds", "ttfbP95Seconds", "replicasBusy", "hitPercent", "stayedPercent"},
+	{
+		"ttfbMeanSeconds", "ttfbP99Seconds", "firstTurnP50Seconds", "firstTurnP95Seconds", "laterTurnP50Seconds", "laterTurnP95Seconds",
+		"sessionP50Seconds", "sessionP95Seconds", "slowestSlotSeconds", "fairnessPercent", "longestWaitSeconds",
+	},
+}
+
+// Table returns headings and cells of the columns with these keys, means of several runs
+// with half the width of their interval.
+func Table(rows []Row, keys []string) (headings []string, cells [][]string) {
+	headings = []string{"arm", "sessions"}
+	for _, key := range keys {
+		headings = append(headings, column(key).Heading)
+	}
+	for _, r := range rows {
+		line := []string{r.Arm, strconv.Itoa(r.Sessions)}
+		for _, key := range keys {
+			line = append(line, cell(r, column(key), true))
+		}
+		cells = append(cells, line)
+	}
+	return headings, cells
 }
 
 // Headings returns the headings of the short table or, with all, of the whole one.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -228,6 +229,10 @@ func (a *app) runRamp(ctx context.Context, ramp bench.RampOptions, ledger *repor
 func benchFailure(ctx context.Context, url string, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
+	}
+	var status *bench.StatusError
+	if errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden) {
+		err = fmt.Errorf("%w; give its key in LMWARDEN_KEY", err)
 	}
 	return fmt.Errorf("%s cannot be measured: %w", url, err)
 }

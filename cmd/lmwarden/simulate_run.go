@@ -154,7 +154,7 @@ func (a *app) printRuns(runs []report.Run, p report.Page, settings any) error {
 	var err error
 	switch a.output {
 	case outputJSON:
-		err = report.WriteJSON(&b, rows, p.Version, settings, p.Interrupted)
+		err = report.WriteJSON(&b, runs, p.Version, settings, p.Interrupted)
 	case outputCSV:
 		err = report.WriteCSV(&b, rows)
 	case outputHTML:
@@ -167,24 +167,32 @@ func (a *app) printRuns(runs []report.Run, p report.Page, settings any) error {
 	return errors.Join(err, a.write(b.Bytes()))
 }
 
-// printRows prints the short table, if there is anything in it.
+// printRows prints the tables, if there is anything in them.
 func (a *app) printRows(w io.Writer, rows []report.Row) {
 	if len(rows) == 0 {
 		return
 	}
-	headings := report.Headings(false)
-	for i := 1; i < len(headings); i++ {
-		headings[i] = ">" + headings[i]
-	}
-	t := a.newTable(headings...)
-	for _, r := range rows {
-		var line []any
-		for _, text := range report.Cells(r, false) {
-			line = append(line, text)
+	for i, keys := range report.Tables {
+		if i > 0 {
+			_, _ = io.WriteString(w, "\n")
 		}
-		t.add(line...)
+		headings, cells := report.Table(rows, keys)
+		for i := 1; i < len(headings); i++ {
+			headings[i] = ">" + headings[i]
+		}
+		t := a.newTable(headings...)
+		for _, texts := range cells {
+			var line []any
+			for _, text := range texts {
+				line = append(line, text)
+			}
+			t.add(line...)
+		}
+		t.print(w)
 	}
-	t.print(w)
+	if rows[0].HalfWidth != nil {
+		_, _ = io.WriteString(w, "\nMeans over the runs of a row ± half the width of their 95 % confidence interval.\n")
+	}
 }
 
 // progress is one line on a terminal that says what is under way. Elsewhere it is
