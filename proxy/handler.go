@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
@@ -50,6 +51,7 @@ type exchange struct {
 	// What came of it.
 	flow       *wire.Stream // the stream of events that passes; nil for others
 	answer     *wire.Answer // collects the answer for the chain; nil without one
+	broken     *atomic.Bool // its prompt does not continue the one before, as far as that was seen by the end; nil for some
 	announced  bool         // the id of a response came
 	served     bool         // the replica gave the first byte of a successful answer
 	usage      wire.Usage
@@ -184,6 +186,7 @@ func (x *exchange) outcome() route.Outcome {
 		Prompt:     x.usage.Prompt,
 		Cached:     x.usage.Cached,
 		Completion: x.usage.Completion,
+		Broken:     x.broken != nil && x.broken.Load(),
 	}
 	if x.answer != nil && x.served {
 		o.ChainNext = x.chain.After(x.answer.Digests())

@@ -62,6 +62,7 @@ type prompt struct {
 	bare          bool      // its engine does not see attribution blocks
 	size          int64
 	at            time.Time
+	broken        *atomic.Bool // set when it does not continue the one before
 }
 
 // prefixWatch compares each prompt with the one before of its conversation, in a
@@ -159,6 +160,7 @@ func (w *prefixWatch) look(p *prompt) {
 		return
 	}
 	at := trace.Continues(before)
+	p.broken.Store(at != nil)
 	w.note(p, at)
 }
 
@@ -266,8 +268,10 @@ func (x *exchange) watchPrefix(a *answer) {
 	if x.place.decision.Class == route.ClassSide || x.identity.Compaction || x.identity.Compacted {
 		return
 	}
+	x.broken = new(atomic.Bool)
 	x.p.prefixes.offer(prompt{
 		model: x.model.name, client: clientProduct(x.r.UserAgent()), key: key,
 		api: x.api, scan: x.scan, bare: x.model.hidesAttribution(), size: int64(len(x.body)), at: x.arrived,
+		broken: x.broken,
 	})
 }

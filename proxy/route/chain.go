@@ -140,6 +140,12 @@ func (tb *table) link(e int32) *int32 {
 	return &tb.slots[e/chainKept].chainNext[e%chainKept]
 }
 
+// beginsAnew tells whether the system text or the tools of a prompt are others than those
+// of its conversation's last one: a clock in them, say. False when either has none.
+func (v *conv) beginsAnew(shared uint64) bool {
+	return shared != 0 && v.beginning != 0 && v.beginning != uint32(shared)
+}
+
 // chainBroken tells whether a prompt continues none of the prompts and answers that
 // its conversation remembers. False when either side has no hashes.
 func (v *conv) chainBroken(chain []uint64) bool {

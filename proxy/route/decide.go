@@ -48,9 +48,12 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 	v.turns++
 	t.conv, t.turn = i, v.turns
 	if !t.first {
-		t.broken = v.chainBroken(r.Chain)
+		t.broken = v.chainBroken(r.Chain) || v.beginsAnew(r.SharedHash)
 		t.tokens = c.learned.next(v, t.bytes)
 		t.before = v.prompt
+	}
+	if r.SharedHash != 0 {
+		v.beginning = uint32(r.SharedHash)
 	}
 	v.asked = t.tokens + int64(min(c.learned.output.value, maxAnswer))
 	c.adopt(i, t.shared)

@@ -166,9 +166,9 @@ func (c *Core) missOf(t *ticket, o *Outcome) Miss {
 		return MissNone
 	}
 	switch {
-	case t.expected != MissNone:
+	case t.expected != MissNone && t.expected != MissEvicted:
 		return t.expected
-	case int64(o.Prompt) < t.before: // a history never shrinks but by a rewrite
+	case o.Broken, int64(o.Prompt) < t.before: // a history never shrinks but by a rewrite
 		return MissPrefixChanged
 	default:
 		return MissEvicted

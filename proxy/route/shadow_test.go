@@ -200,6 +200,37 @@ func TestMissCauses(t *testing.T) {
 			}
 			return later(b, 1200, 0)
 		}), MissSpilled},
+		{"clock in the system text", story(func(b *box) Miss {
+			r := turnOf(1)
+			r.SharedHash = 1
+			b.measured(r, 1000, 0, 100)
+			r.SharedHash = 2
+			_, m := b.measured(r, 1200, 16, 100)
+			return m
+		}), MissPrefixChanged},
+		{"other tools, and a hit all the same", story(func(b *box) Miss {
+			r := turnOf(1)
+			r.SharedHash = 1
+			b.measured(r, 1000, 0, 100)
+			r.SharedHash = 2
+			_, m := b.measured(r, 1200, 960, 100)
+			return m
+		}), MissNone},
+		{"history rewritten in place", story(func(b *box) Miss {
+			later(b, 1000, 0)
+			tk, _ := b.arrive(turnOf(1))
+			return b.c.Done(b.now, tk, Outcome{Served: true, Prompt: 1200, Cached: 100, Completion: 10, Broken: true})
+		}), MissPrefixChanged},
+		{"rewritten, but spilled", story(func(b *box) Miss {
+			d, _ := b.measured(turnOf(1), 1000, 0, 100)
+			for range 8 {
+				r := turnOf(9)
+				r.Rank = d.Replica
+				b.arrive(r)
+			}
+			tk, _ := b.arrive(turnOf(1))
+			return b.c.Done(b.now, tk, Outcome{Served: true, Prompt: 1200, Cached: 100, Completion: 10, Broken: true})
+		}), MissSpilled},
 		{"chain broken", story(func(b *box) Miss {
 			r := turnOf(1)
 			r.Chain, r.ChainFirst = []uint64{1, 2}, 1

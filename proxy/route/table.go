@@ -60,6 +60,7 @@ type conv struct {
 
 	key, group Key
 	trial      uint32 // that it takes part in, or 0
+	beginning  uint32 // of the hash of what its last prompt had in common with others; 0 for none
 	homeInc    uint64 // incarnation of home when it was chosen
 	turns      uint64
 	lastActive int64 // end of its last served turn

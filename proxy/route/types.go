@@ -200,6 +200,9 @@ type Outcome struct {
 	// Prompt, Cached and Completion are the engine's own token counts; -1 when it
 	// reported none.
 	Prompt, Cached, Completion int
+	// Broken is true when somebody has seen that the prompt does not continue the one
+	// before of its conversation.
+	Broken bool
 	// ChainNext is the chain hash after the answer, as the client will echo it; 0 when
 	// not known.
 	ChainNext uint64
