@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/lmwarden/lmwarden/bench"
@@ -33,12 +34,12 @@ const (
 	measured     = "tiny"
 	withoutDoor  = "none"
 	withDoor     = "working set"
-	cacheBlocks  = 200 // of each engine
-	cacheBlock   = 32  // tokens
+	cacheBlocks  = 200              // of each engine
+	cacheBlock   = 32               // tokens
 	engineStart  = 12 * time.Minute // 45 s to 2 min on a quiet machine
-	leastHits    = 80.0 // percent, with admission, when more want in than fit
-	leastGain    = 1.4  // output with admission over that without, at 24 sessions
-	overloadFrom = 16   // sessions that do not fit any more
+	leastHits    = 80.0             // percent, with admission, when more want in than fit
+	leastGain    = 1.4              // output with admission over that without, at 24 sessions
+	overloadFrom = 16               // sessions that do not fit any more
 )
 
 // tinyTalks are conversations of which nine or ten fit into two such caches: 300 shared
@@ -51,31 +52,38 @@ func tinyTalks() load.Load {
 	}
 }
 
-// measuredConfig declares the tiny model as two replicas with a cache that is small on
-// purpose, and without the limits of a real card.
+// measuredConfig says where the engine is. It computes on the processor.
 func measuredConfig(engine string) string {
 	return fmt.Sprintf(`
 engine:
   command: [%q]
   device: ENGINE_DEVICE_CPU
   drain_timeout: 3s
-models:
-  - name: %s
-    spec:
-      source: %s
-      replicas: 2
-      max_model_len: 4096
-      max_num_seqs: 8
-      # bf16 kernels of the CPU build end some processors with SIGILL at the first token.
-      extra_args: [--load-format, dummy, --enforce-eager, --block-size, "%d", --num-gpu-blocks-override, "%d", --dtype, float32]
-      env:
-        ONEDNN_MAX_CPU_ISA: AVX512_CORE
-        VLLM_CPU_KVCACHE_SPACE: "1"
-        VLLM_CPU_OMP_THREADS_BIND: nobind
-        OMP_NUM_THREADS: "1"
-        VLLM_NO_USAGE_STATS: "1"
-        HF_HUB_OFFLINE: "1"
-`, filepath.Join(engine, "venv/bin/vllm"), measured, filepath.Join(engine, "model"), cacheBlock, cacheBlocks)
+`, filepath.Join(engine, "venv/bin/vllm"))
+}
+
+// makeModel makes the tiny model as two replicas with a cache that is small on purpose. It
+// is not declared in the file, so that its door can be switched while it runs.
+func (r *rig) makeModel(engine string) {
+	_, err := r.Models.CreateModel(r.t.Context(), &lmwardenv1.CreateModelRequest{
+		Name: measured,
+		Spec: &lmwardenv1.ModelSpec{
+			Source: filepath.Join(engine, "model"), Replicas: 2,
+			MaxModelLen: proto.Uint32(4096), MaxNumSeqs: proto.Uint32(8),
+			// bf16 kernels of the CPU build end some processors with SIGILL at the first token.
+			ExtraArgs: []string{
+				"--load-format", "dummy", "--enforce-eager", "--dtype", "float32",
+				"--block-size", fmt.Sprint(cacheBlock), "--num-gpu-blocks-override", fmt.Sprint(cacheBlocks),
+			},
+			Env: map[string]string{
+				"ONEDNN_MAX_CPU_ISA": "AVX512_CORE", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+				"OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+			},
+		},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // rig is the daemon with its engines, and what was measured on it.
@@ -103,6 +111,7 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &rig{Daemon: harness.Start(t, harness.Options{Config: measuredConfig(engine)}), t: t, ledger: ledger, held: map[string]int{}}
+	r.makeModel(engine)
 	r.waitReady()
 
 	client := &bench.Client{BaseURL: r.InferenceURL, Model: measured, API: bench.Messages, HTTP: bench.NewHTTPClient(64)}
@@ -111,7 +120,7 @@ func TestMeasure(t *testing.T) {
 	}
 	_, err = bench.Ramp(t.Context(), bench.RampOptions{
 		Arms: []string{withoutDoor, withDoor}, Steps: steps(t), Rounds: *measureRounds, Duration: *measureDuration,
-		Step:   bench.StepOptions{Client: client, Load: talks, Seed: 1, Salt: fmt.Sprint(time.Now().UnixNano())},
+		Step:   bench.StepOptions{Client: client, Load: talks, Seed: 1, Salt: fmt.Sprint(time.Now().UnixNano()), Busy: r.busy},
 		Switch: r.admission,
 		Done: func(arm string, sessions, round int) bool {
 			_, done := ledger.Find(arm, sessions, round)
@@ -177,6 +186,21 @@ func (r *rig) admission(ctx context.Context, arm string) error {
 		Model: measured, Settings: set, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"admission"}},
 	})
 	return err
+}
+
+// busy counts the engines that run requests, by their own figures.
+func (r *rig) busy(ctx context.Context) (n int, known bool) {
+	answer, err := r.Routing.GetRouting(ctx, &lmwardenv1.GetRoutingRequest{Model: measured})
+	if err != nil {
+		return 0, false
+	}
+	for _, one := range answer.GetCard().GetReplicas() {
+		known = known || one.Running != nil
+		if one.GetRunning() > 0 {
+			n++
+		}
+	}
+	return n, known
 }
 
 // keep notes a step, with how many of its requests waited at the door.
