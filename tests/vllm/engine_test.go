@@ -44,6 +44,7 @@ func TestRealEngine(t *testing.T) {
 		{"two replicas become ready by a real token and show their KV size", s.becomeReady},
 		{"Claude Code: two conversations of three turns stay home", s.claudeCode},
 		{"the OpenAI and Anthropic SDKs stream", s.sdks},
+		{"the daemon answers as the engine does", s.peers},
 		{"the page's figures are the engines' own", s.figures},
 		{"an engine killed under a stream", s.killUnderStream},
 		{"model stop under a stream leaves no process", s.stopUnderStream},
@@ -72,6 +73,7 @@ models:
       replicas: 2
       max_model_len: 65536
       max_num_seqs: 8
+      aliases: [%q]
       tool_call_parser: hermes
       # bf16 kernels of the CPU build end some processors with SIGILL at the first token.
       extra_args: [--load-format, dummy, --enforce-eager, --block-size, "32", --dtype, float32]
@@ -82,7 +84,7 @@ models:
         OMP_NUM_THREADS: "1"
         VLLM_NO_USAGE_STATS: "1"
         HF_HUB_OFFLINE: "1"
-`, filepath.Join(engine, "venv/bin/vllm"), model, filepath.Join(engine, "model"))
+`, filepath.Join(engine, "venv/bin/vllm"), model, filepath.Join(engine, "model"), peerAlias)
 }
 
 func (s *suite) replicas(t *testing.T) []*lmwardenv1.Replica {
