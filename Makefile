@@ -85,6 +85,10 @@ bench-proxy: build ## the proxy beside nginx and a bare Go proxy, each a process
 	@PATH=$$PATH:/usr/sbin scripts/apt-need.sh nginx nginx-light || echo "going on without nginx" >&2
 	$(BIN) bench proxy $(ARGS)
 
+.PHONY: soak
+soak: ## REQUESTS (default 1000000) of all shapes through the proxy; fails when anything is left of them (minutes)
+	$(GO) run ./tests/soak -requests $(or $(REQUESTS),1000000)
+
 .PHONY: peers
 peers: build ## other routers beside ours on the same simulated engines (ARGS: flags; 300 MB into the user's cache folder, once)
 	tests/peers/run.sh $(BIN) $(ARGS)
@@ -92,6 +96,10 @@ peers: build ## other routers beside ours on the same simulated engines (ARGS: f
 .PHONY: peers-full
 peers-full: build ## every arm at 24 sessions, 3 rounds with the best three peers, into docs/peers.md (23 min, quiet machine)
 	tests/peers/run.sh $(BIN) -steps 24 -speed 4 -duration 45s -rounds 3 -finalists 3 -write docs/peers.md $(ARGS)
+
+.PHONY: admission-table
+admission-table: ## working-set admission beside the rule without it, on all loads, in virtual time (3 min)
+	@$(GO) test -v -count=1 -timeout 30m -run '^TestAdmissionTable$$' ./sim/run -admission.table
 
 .PHONY: agree
 agree: build ## the simulated engine in real time beside virtual time, at 4, 8 and 16 sessions (10 min, quiet machine)
