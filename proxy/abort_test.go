@@ -89,7 +89,7 @@ func (b *box) abort(requests int, within time.Duration, seed uint64) {
 func TestAbortsLeaveNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBox(t, 4, abortScript(7))
-		b.abort(2000, 100*time.Millisecond, 7)
+		b.abort(1000, 100*time.Millisecond, 7)
 		b.wantIdle()
 		gone, served := 0, 0
 		for _, r := range b.records.all() {
@@ -102,7 +102,7 @@ func TestAbortsLeaveNothingBehind(t *testing.T) {
 				t.Errorf("a request ended with %d: %s", r.Status, r.Error)
 			}
 		}
-		if gone < 1000 || served < 50 {
+		if gone < 500 || served < 25 {
 			t.Errorf("%d aborted and %d served: the test does not meet the phases that it should", gone, served)
 		}
 		// The old conversations have to be over for the spread to be exact.
