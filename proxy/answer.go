@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lmwarden/lmwarden/proxy/upstream"
 	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
@@ -32,10 +33,11 @@ const wholeLimit = 64 << 20
 // request but its input, twice.
 const beginningLimit = 1 << 20
 
-// Sizes of the pieces in which an answer is passed on, in bytes. An open stream of
-// events holds one, and an event is smaller; of all else the more at once the better.
+// Sizes of the pieces in which an answer is passed on, in bytes. An event is smaller; of
+// all else the more at once the better. The server writes what fits into its 4 KiB, with
+// what HTTP puts around it, in one call.
 const (
-	eventsPiece = 2 << 10
+	eventsPiece = 4<<10 - 64
 	otherPiece  = 32 << 10
 )
 
@@ -48,6 +50,11 @@ func newBuffer(contentType string) *[]byte {
 	if isEvents(contentType) {
 		size = eventsPiece
 	}
+	return takePiece(size)
+}
+
+// takePiece returns a buffer of a size that there are pieces of.
+func takePiece(size int) *[]byte {
 	if b, ok := pieces[size].Get().(*[]byte); ok {
 		return b
 	}
@@ -63,6 +70,7 @@ func (a *answer) begin() error {
 		return a.readWhole(wholeLimit)
 	}
 	a.flows = true
+	a.await()
 	a.buf = newBuffer(kind)
 	var n int
 	for n == 0 && a.err == nil {
@@ -145,8 +153,21 @@ func (a *answer) read() ([]byte, error) {
 		a.late = nil
 		return p.data, p.err
 	}
+	size := len(*a.buf)
+	pieces[size].Put(a.buf)
+	a.buf = nil
+	a.await()
+	a.buf = takePiece(size)
 	n, err := a.resp.Body.Read(*a.buf)
 	return (*a.buf)[:n], err
+}
+
+// await returns when there is something to be read. An answer that is waited for has no
+// piece, as most open streams do nothing else.
+func (a *answer) await() {
+	if b, ok := a.resp.Body.(*upstream.Body); ok {
+		b.Await()
+	}
 }
 
 // readWhole reads a JSON body. One that is longer than limit flows, unread.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,7 +52,11 @@ func copyHeaders(dst, src http.Header, drop map[string]bool) {
 		if hopHeaders[name] || drop[name] || listed[name] {
 			continue
 		}
-		dst[name] = append(dst[name], values...)
+		if have := dst[name]; len(have) > 0 {
+			dst[name] = append(have, values...)
+		} else {
+			dst[name] = slices.Clip(values) // shared: nobody changes a value in place
+		}
 	}
 }
 
@@ -82,9 +87,6 @@ func upstreamHeader(client http.Header, to *Replica, sendRank bool) http.Header 
 	}
 	if sendRank && to.Rank >= 0 {
 		h.Set(headerRank, strconv.Itoa(to.Rank))
-	}
-	if len(h["User-Agent"]) == 0 {
-		h["User-Agent"] = nil // else the transport names itself as the client
 	}
 	return h
 }

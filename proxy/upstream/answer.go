@@ -46,7 +46,7 @@ func (c *conn) receive(method string) (*http.Response, error) {
 		c.release(!resp.Close)
 		return resp, nil
 	}
-	resp.Body = &body{c: c, from: resp.Body, keep: !resp.Close}
+	resp.Body = &Body{c: c, from: resp.Body, keep: !resp.Close}
 	return resp, nil
 }
 
@@ -57,7 +57,8 @@ func (c *conn) readHead(method string) (*http.Response, error) {
 		request = headRequest
 	}
 	for range maxInterim + 1 {
-		resp, err := http.ReadResponse(c.in, request)
+		c.await()
+		resp, err := http.ReadResponse(&c.in, request)
 		switch {
 		case err != nil:
 			return nil, err
@@ -72,9 +73,9 @@ func (c *conn) readHead(method string) (*http.Response, error) {
 	return nil, errInterim
 }
 
-// body is the body of an answer. It ends the exchange: at its last byte the connection
+// Body is the body of an answer. It ends the exchange: at its last byte the connection
 // is kept or closed, before it is closed.
-type body struct {
+type Body struct {
 	from io.Reader
 	keep bool // the connection may be used again behind it
 
@@ -85,32 +86,62 @@ type body struct {
 	err     error // what ended it
 }
 
+// Await returns when there is something to be read, or never will be, which Read then
+// tells. Whoever waits here needs no buffer of his own meanwhile.
+func (b *Body) Await() {
+	if c := b.begin(); c != nil {
+		c.await()
+		b.done(nil)
+	}
+}
+
 // Read reads on. Only io.EOF means that the answer is whole as far as HTTP can tell; one
 // without a length ends with its connection, whole or not.
-func (b *body) Read(p []byte) (int, error) {
+func (b *Body) Read(p []byte) (int, error) {
+	c := b.begin()
+	if c == nil {
+		return 0, b.ended()
+	}
+	n, err := b.from.Read(p)
+	return n, b.done(err)
+}
+
+// begin begins to read, and returns the connection; nil when the exchange has ended.
+func (b *Body) begin() *conn {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.c == nil || b.closed {
-		defer b.mu.Unlock()
-		return 0, b.err
+		return nil
 	}
 	b.reading = true
-	b.mu.Unlock()
-	n, err := b.from.Read(p)
+	return b.c
+}
+
+// done is called behind what was begun, with what came of it. It ends the exchange when
+// that was the end, or when it was closed meanwhile.
+func (b *Body) done(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
 	if err == nil && !b.closed {
-		return n, nil
+		return nil
 	}
 	if !b.closed {
 		b.err = err
 	}
-	b.end(err == io.EOF) // a wrapped one would be no clean end
-	return n, b.err
+	b.end(err == io.EOF && !b.closed) // a wrapped one would be no clean end
+	return b.err
+}
+
+// ended returns what ended the exchange.
+func (b *Body) ended() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
 
 // end ends the exchange. The caller holds mu.
-func (b *body) end(whole bool) {
+func (b *Body) end(whole bool) {
 	if whole {
 		b.c.release(b.keep)
 	} else {
@@ -121,7 +152,7 @@ func (b *body) end(whole bool) {
 
 // Close ends the exchange. A connection whose answer was not read to its end is closed,
 // under a Read that waits too, which then fails.
-func (b *body) Close() error {
+func (b *Body) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.c == nil || b.closed {

@@ -1,17 +1,14 @@
 package upstream
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
@@ -33,10 +30,6 @@ type Options struct {
 
 // handshakeTimeout is how long the TLS handshake may take.
 const handshakeTimeout = 10 * time.Second
-
-// readBuffer is the size of the buffer that an exchange reads into, in bytes: it is held
-// for as long as a stream is open. What is read in larger pieces passes it by.
-const readBuffer = 4 << 10
 
 // Client sends requests to one engine. It is safe for concurrent use. It has no
 // goroutine of its own, and none in an exchange but for the rest of a request that the
@@ -138,14 +131,12 @@ type conn struct {
 	to     *address
 	epoch  uint64
 	nc     net.Conn
-	raw    syscall.RawConn // of nc, or of what TLS runs on; nil when it is no socket
-	since  time.Time       // when it became idle
+	socket
+	since time.Time // when it became idle
 
 	// Of the present exchange.
-	in     *bufio.Reader
+	reader
 	stop   func() bool // ends the watch on the context
-	heard  bool        // a byte of the answer has come
-	room   int64       // bytes that may still be read
 	sender *sender     // sends the rest of the request; nil when all was sent at once
 	wait   headWait
 }
@@ -159,7 +150,8 @@ func (cl *Client) dial(ctx context.Context, to *address) (*conn, error) {
 	if err != nil {
 		return nil, &DialError{err}
 	}
-	c := &conn{client: cl, to: to, epoch: epoch, nc: nc, raw: rawOf(nc)}
+	c := &conn{client: cl, to: to, epoch: epoch, nc: nc}
+	c.useSocket(rawOf(nc))
 	if !to.secure {
 		return c, nil
 	}
@@ -193,7 +185,7 @@ func (c *conn) close() {
 		<-c.sender.done
 		c.sender = nil
 	}
-	c.dropReader()
+	c.giveBuffer()
 }
 
 // release ends the exchange behind the last byte of its answer. The connection is kept
@@ -204,49 +196,6 @@ func (c *conn) release(keep bool) {
 		c.close()
 		return
 	}
-	c.dropReader()
+	c.giveBuffer()
 	c.client.keep(c)
-}
-
-// readers are the buffers of connections that nobody uses.
-var readers sync.Pool
-
-// takeReader gives the connection a buffer to read into.
-func (c *conn) takeReader() {
-	if in, ok := readers.Get().(*bufio.Reader); ok {
-		in.Reset(c)
-		c.in = in
-		return
-	}
-	c.in = bufio.NewReaderSize(c, readBuffer)
-}
-
-// dropReader takes the buffer away.
-func (c *conn) dropReader() {
-	if c.in != nil {
-		c.in.Reset(nil)
-		readers.Put(c.in)
-		c.in = nil
-	}
-}
-
-// noBound lets everything be read.
-const noBound = math.MaxInt64
-
-// Read reads from the connection, within the bound on headers. It is for the buffer.
-func (c *conn) Read(p []byte) (int, error) {
-	if c.room <= 0 {
-		return 0, errHeadTooLong
-	}
-	if int64(len(p)) > c.room {
-		p = p[:c.room]
-	}
-	n, err := c.nc.Read(p)
-	if n > 0 {
-		c.heard = true
-		if c.room != noBound {
-			c.room -= int64(n)
-		}
-	}
-	return n, err
 }

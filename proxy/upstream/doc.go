@@ -4,13 +4,13 @@
 // It takes the place of http.Transport, which can do much that an engine does not need
 // (proxies, HTTP/2, redirection of a request to another connection) and pays for it with
 // two goroutines, two buffers and several hand-overs per exchange. Here an open stream
-// is one connection, one buffer for reading, and no goroutine. The answer is read by
-// http.ReadResponse, so that there is one parser of HTTP.
+// is one connection, and no goroutine; it has a buffer only while there is something to
+// be read. The answer is read by http.ReadResponse, so that there is one parser of HTTP.
 //
 // Where to read what: client.go is the life of an exchange, address.go where it goes,
 // request.go what is sent, send.go how it is sent without ever waiting for an engine that
-// answers before it has read all, answer.go what is read, idle.go the connections that
-// are kept.
+// answers before it has read all, answer.go what is read, reader.go how it is waited for,
+// idle.go the connections that are kept.
 //
 // Rules that hold everywhere:
 //

@@ -16,7 +16,7 @@ func (cl *Client) kept(to *address) *conn {
 		cl.idle[n] = nil
 		cl.idle = cl.idle[:n]
 		cl.mu.Unlock()
-		if c.to.text == to.text && time.Since(c.since) < cl.options.IdleTimeout && quiet(c.raw) {
+		if c.to.text == to.text && time.Since(c.since) < cl.options.IdleTimeout && c.usable() {
 			return c
 		}
 		c.abort()

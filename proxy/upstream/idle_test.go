@@ -23,7 +23,7 @@ func TestClosedConnectionIsNoticed(t *testing.T) {
 		if cl.unused() != 1 {
 			t.Fatal("the connection was not kept: the test shows nothing")
 		}
-		for raw := cl.idle[0].raw; quiet(raw); { // until the news of the closing is here
+		for cl.idle[0].usable() { // until the news of the closing is here
 			runtime.Gosched()
 		}
 	}
@@ -48,7 +48,7 @@ func TestUnaskedAnswerIsNoAnswer(t *testing.T) {
 	cl := e.client()
 	cl.do(t.Context(), e.request("body"))
 	close(more)
-	for raw := cl.idle[0].raw; quiet(raw); {
+	for cl.idle[0].usable() {
 		runtime.Gosched()
 	}
 	if got := cl.do(t.Context(), e.request("body")); got.status != 200 || e.connections() != 2 {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"io"
 	"net"
 	"syscall"
 
@@ -26,53 +27,48 @@ func rawOf(nc net.Conn) syscall.RawConn {
 	return raw
 }
 
-// quiet says whether an unused connection is as it should be: open, and nothing has come.
-// Of a connection that is no socket nothing is known.
-func quiet(raw syscall.RawConn) bool {
-	if raw == nil {
-		return true
-	}
-	var again bool
-	err := raw.Read(func(fd uintptr) bool {
-		var one [1]byte
-		for {
-			_, _, err := unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-			if err == unix.EINTR {
-				continue
-			}
-			again = err == unix.EAGAIN
-			return true // it must not wait
+// isQuiet says whether a socket is as an unused one should be: open, and nothing has come.
+func isQuiet(fd int) bool {
+	var one [1]byte
+	for {
+		_, _, err := unix.Recvfrom(fd, one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		if err != unix.EINTR {
+			return err == unix.EAGAIN
 		}
-	})
-	return err == nil && again
+	}
 }
 
-// writeNow writes as much as the socket takes without waiting, head first, and returns
-// how much that was.
-func writeNow(raw syscall.RawConn, head, body []byte) (sent int64, err error) {
-	out := [][]byte{head, body}
-	if len(body) == 0 {
-		out = out[:1]
-	}
-	failed := raw.Write(func(fd uintptr) bool {
-		for len(out) > 0 {
-			n, errno := unix.Writev(int(fd), out)
-			switch errno {
-			case nil:
-				sent += int64(n)
-				out = after(out, int64(n))
-			case unix.EINTR:
-			case unix.EAGAIN:
-				return true // it must not wait
-			default:
-				err = errno
-				return true
-			}
+// writeSocket writes as much as a socket takes without waiting, and returns what is left.
+func writeSocket(fd int, out net.Buffers) (net.Buffers, error) {
+	for len(out) > 0 {
+		n, err := unix.Writev(fd, out)
+		switch err {
+		case nil:
+			out = after(out, int64(n))
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return out, nil
+		default:
+			return out, err
 		}
-		return true
-	})
-	if err == nil {
-		err = failed
 	}
-	return sent, err
+	return nil, nil
+}
+
+// readSocket reads what a socket has. It does not wait: the socket is non-blocking.
+func readSocket(fd int, p []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, p)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EAGAIN:
+			return 0, errNotYet
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
 }

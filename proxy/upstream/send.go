@@ -26,20 +26,17 @@ const brokenWait = time.Second
 func (c *conn) send(head, body []byte) (busy bool) {
 	c.heard, c.room = false, headLimit
 	c.wait.over, c.wait.set = false, false
-	c.takeReader()
 	rest := net.Buffers{head, body}
 	if len(body) == 0 {
 		rest = rest[:1]
 	}
 	var err error
 	if c.raw != nil && !c.to.secure {
-		var sent int64
-		sent, err = writeNow(c.raw, head, body)
-		if err == nil && sent == int64(len(head)+len(body)) {
+		rest, err = c.sendNow(rest)
+		if err == nil && len(rest) == 0 {
 			c.deadline(c.client.options.HeaderTimeout)
 			return false
 		}
-		rest = after(rest, sent)
 	}
 	s := &sender{done: make(chan struct{})}
 	c.sender = s
