@@ -39,6 +39,9 @@ type question struct {
 // prompts and the results of tools stand; Claude Code may add a system entry behind.
 func (q *question) has(text string) bool {
 	turns := q.body.Messages
+	if len(q.body.Input) > 0 && q.body.Input[0] == '"' {
+		return bytes.Contains(q.body.Input, []byte(text))
+	}
 	if len(q.body.Input) > 0 && q.body.Input[0] == '[' {
 		_ = json.Unmarshal(q.body.Input, &turns) // an array stands there
 	}

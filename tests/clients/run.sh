@@ -8,4 +8,4 @@ clients=$("$here/../vllm/clients/install.sh" | tail -n 1)
 
 export LMWARDEN_BINARY=$binary LMWARDEN_CLIENTS=$clients
 cd "$here/../.."
-exec go test -tags clients -count=1 -v -timeout 20m ./tests/clients/
+exec go test -tags clients -count=1 -v -timeout 40m ./tests/clients/

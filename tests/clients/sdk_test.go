@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,12 @@ func sdkScript(q *question) reply {
 		return reply{Text: "Sunny in Zürich ☀."}
 	case q.has("BAD"):
 		return reply{Status: http.StatusBadRequest, Fault: fault}
+	case q.has("BUSY") && q.header.Get("X-Stainless-Retry-Count") == "0":
+		return reply{Status: http.StatusTooManyRequests, Fault: fault, wait: "1"}
+	case q.has("FAILING") && q.header.Get("X-Stainless-Retry-Count") == "0":
+		return reply{Status: http.StatusInternalServerError, Fault: fault}
+	case q.has("CUT"):
+		return reply{Text: "Half", stall: cutInStream}
 	case q.has("SILENT"):
 		return reply{stall: stallAtOnce}
 	case q.has("HALF"):
@@ -46,12 +53,13 @@ func TestSDKs(t *testing.T) {
 		"text":  "Sunny in Zürich ☀.",
 		"usage": []any{float64(promptTokens), float64(cachedTokens), float64(completionTokens)},
 		"whole": "Hello ☀.", "fault": []any{400.0, "The engine does not like it."}, "late": true, "half": "Half",
+		"again": "Hello ☀.", "recovered": "Hello ☀.", "cut": []any{"Half", true}, "aborted": "Half",
 	}
 	openai := object{"unasked": 0.0, "response": "Hello ☀.", "streamed": "completed"}
 	anthropic := object{"counted": float64(promptTokens)}
 	// The turns of the conversation with a tool, then those that name theirs.
-	openaiTurns := []string{"placed tool", "sticky tool", "placed named", "sticky named", "sticky named", "sticky named", "sticky named", "sticky named"}
-	anthropicTurns := []string{"placed tool", "sticky tool", "placed named", "sticky named", "sticky named"}
+	openaiTurns := append([]string{"placed tool", "sticky tool", "placed named"}, slices.Repeat([]string{"sticky named"}, 11)...)
+	anthropicTurns := append([]string{"placed tool", "sticky tool", "placed named"}, slices.Repeat([]string{"sticky named"}, 8)...)
 	weather := map[string]string{}
 	python := filepath.Join(clients(t), "python/bin/python")
 	for _, sdk := range []struct {
@@ -124,14 +132,14 @@ func (b *box) left(t *testing.T, client string) {
 		}
 		select {
 		case <-kept.aborted:
-		case <-time.After(5 * time.Second):
+		case <-time.After(30 * time.Second):
 			t.Errorf("%s left, but its request to %s still runs in the engine", client, kept.uri)
 		}
 	}
 	if d := cmp.Diff([]string{"0", "1"}, retries); d != "" {
 		t.Errorf("the retries of %s reached the engines otherwise (-want +got):\n%s", client, d)
 	}
-	harness.Within(t, 5*time.Second, func() error {
+	harness.Within(t, 30*time.Second, func() error {
 		answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
 		if err != nil {
 			return err
@@ -151,8 +159,8 @@ func (b *box) left(t *testing.T, client string) {
 				gone++
 			}
 		}
-		if gone != 3 {
-			return fmt.Errorf("the history has %d requests of %s that it left, want 3", gone, client)
+		if gone != 4 {
+			return fmt.Errorf("the history has %d requests of %s that it left, want 4", gone, client)
 		}
 		return nil
 	})

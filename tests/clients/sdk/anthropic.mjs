@@ -33,6 +33,15 @@ seen.counted = (await named.messages.countTokens({ model, messages: ask("hello")
 // An engine's own refusal, a time-out with one retry, and a reader that leaves.
 const fault = await named.messages.create(ask("BAD")).catch((e) => e);
 seen.fault = [fault.status, fault.error?.error?.message ?? String(fault)];
+// Busy and overloaded once: the SDK tries again by itself. A stream that is cut is an error.
+seen.again = (await named.messages.create(ask("BUSY"))).content[0].text;
+seen.recovered = (await named.messages.create(ask("FAILING"))).content[0].text;
+seen.cut = ["", false];
+try {
+  for await (const event of await named.messages.create({ ...ask("CUT"), stream: true })) seen.cut[0] += event.delta?.text ?? "";
+} catch (e) {
+  seen.cut[1] = e instanceof Anthropic.APIError || e instanceof TypeError;
+}
 const late = await hasty.messages.create(ask("SILENT")).catch((e) => e);
 seen.late = late instanceof Anthropic.APIConnectionTimeoutError;
 seen.half = "";
@@ -40,5 +49,11 @@ for await (const event of await named.messages.create({ ...ask("HALF"), stream: 
   if (event.type !== "content_block_delta") continue;
   seen.half = event.delta.text;
   break;
+}
+const cancel = new AbortController();
+seen.aborted = "";
+for await (const event of await named.messages.create({ ...ask("HALF, then ABORT"), stream: true }, { signal: cancel.signal })) {
+  seen.aborted += event.delta?.text ?? "";
+  if (seen.aborted !== "") cancel.abort();
 }
 console.log(JSON.stringify(seen));

@@ -3,6 +3,7 @@
 Usage: python anthropic_sdk.py BASE_URL MODEL SESSION
 """
 
+import asyncio
 import json
 import sys
 
@@ -47,6 +48,15 @@ try:
     named.messages.create(**ask("BAD"))
 except anthropic.APIStatusError as e:
     seen["fault"] = [e.status_code, e.body["error"]["message"]]
+# Busy and overloaded once: the SDK tries again by itself. A stream that is cut is an error.
+seen["again"] = named.messages.create(**ask("BUSY")).content[0].text
+seen["recovered"] = named.messages.create(**ask("FAILING")).content[0].text
+seen["cut"] = ["", False]
+try:
+    for event in named.messages.create(**ask("CUT"), stream=True):
+        seen["cut"][0] += getattr(getattr(event, "delta", None), "text", "")
+except Exception as e:
+    seen["cut"][1] = isinstance(e, anthropic.APIError) or "httpx" in type(e).__module__
 try:
     hasty.messages.create(**ask("SILENT"))
 except anthropic.APITimeoutError:
@@ -56,4 +66,24 @@ with named.messages.create(**ask("HALF"), stream=True) as stream:
         if event.type == "content_block_delta":
             seen["half"] = event.delta.text
             break
+
+
+async def abort():
+    """Cancels the task that reads a stream."""
+    client = anthropic.AsyncAnthropic(**options, default_headers={"x-session-id": session})
+
+    async def read():
+        async for event in await client.messages.create(**ask("HALF, then ABORT"), stream=True):
+            if event.type == "content_block_delta":
+                seen["aborted"] = event.delta.text
+                asyncio.current_task().cancel()
+
+    try:
+        await asyncio.create_task(read())
+    except asyncio.CancelledError:
+        pass
+    await client.close()
+
+
+asyncio.run(abort())
 print(json.dumps(seen))

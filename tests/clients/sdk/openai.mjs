@@ -42,6 +42,15 @@ for await (const event of events) if (event.type === "response.completed") seen.
 // An engine's own refusal, a time-out with one retry, and a reader that leaves.
 const fault = await named.chat.completions.create({ model, messages: [user("BAD")] }).catch((e) => e);
 seen.fault = [fault.status, fault.error?.message ?? String(fault)];
+// Busy and failing once: the SDK tries again by itself. A stream that is cut is an error.
+seen.again = (await named.chat.completions.create({ model, messages: [user("BUSY")] })).choices[0].message.content;
+seen.recovered = (await named.responses.create({ model, input: "FAILING" })).output_text;
+seen.cut = ["", false];
+try {
+  for await (const chunk of await named.chat.completions.create({ model, messages: [user("CUT")], stream: true })) seen.cut[0] += chunk.choices[0].delta.content;
+} catch (e) {
+  seen.cut[1] = e instanceof OpenAI.APIError || e instanceof TypeError;
+}
 const late = await hasty.chat.completions.create({ model, messages: [user("SILENT")] }).catch((e) => e);
 seen.late = late instanceof OpenAI.APIConnectionTimeoutError;
 const half = await named.chat.completions.create({ model, messages: [user("HALF")], stream: true });
@@ -49,5 +58,12 @@ seen.half = "";
 for await (const chunk of half) {
   seen.half += chunk.choices[0].delta.content;
   if (seen.half !== "") break;
+}
+const cancel = new AbortController();
+const aborted = await named.chat.completions.create({ model, messages: [user("HALF, then ABORT")], stream: true }, { signal: cancel.signal });
+seen.aborted = "";
+for await (const chunk of aborted) {
+  seen.aborted += chunk.choices[0].delta.content;
+  if (seen.aborted !== "") cancel.abort();
 }
 console.log(JSON.stringify(seen));

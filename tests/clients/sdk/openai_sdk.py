@@ -3,6 +3,7 @@
 Usage: python openai_sdk.py BASE_URL MODEL SESSION
 """
 
+import asyncio
 import json
 import sys
 
@@ -58,6 +59,15 @@ try:
     named.chat.completions.create(model=model, messages=[user("BAD")])
 except openai.APIStatusError as e:
     seen["fault"] = [e.status_code, e.body["message"]]
+# Busy and failing once: the SDK tries again by itself. A stream that is cut is an error.
+seen["again"] = named.chat.completions.create(model=model, messages=[user("BUSY")]).choices[0].message.content
+seen["recovered"] = named.responses.create(model=model, input="FAILING").output_text
+seen["cut"] = ["", False]
+try:
+    for chunk in named.chat.completions.create(model=model, messages=[user("CUT")], stream=True):
+        seen["cut"][0] += chunk.choices[0].delta.content
+except Exception as e:
+    seen["cut"][1] = isinstance(e, openai.APIError) or "httpx" in type(e).__module__
 try:
     hasty.chat.completions.create(model=model, messages=[user("SILENT")])
 except openai.APITimeoutError:
@@ -67,4 +77,24 @@ with named.chat.completions.create(model=model, messages=[user("HALF")], stream=
         seen["half"] = chunk.choices[0].delta.content
         if seen["half"]:
             break
+
+
+async def abort():
+    """Cancels the task that reads a stream."""
+    client = openai.AsyncOpenAI(**options, default_headers={"x-session-id": session})
+
+    async def read():
+        async for chunk in await client.chat.completions.create(model=model, messages=[user("HALF, then ABORT")], stream=True):
+            seen["aborted"] = chunk.choices[0].delta.content
+            if seen["aborted"]:
+                asyncio.current_task().cancel()
+
+    try:
+        await asyncio.create_task(read())
+    except asyncio.CancelledError:
+        pass
+    await client.close()
+
+
+asyncio.run(abort())
 print(json.dumps(seen))
