@@ -1,0 +1,114 @@
+package wire
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+// FuzzUsage compares what is read of a whole answer with encoding/json.
+func FuzzUsage(f *testing.F) {
+	f.Add([]byte(`{"usage":{"prompt_tokens":1,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`))
+	f.Add([]byte(`{"usage":null,"usage":{"input_tokens":1,"output_tokens":2,"input_tokens_details":{"cached_tokens":0}}}`))
+	f.Add([]byte(`{"id":"a\u00e9","usage":{"input_tokens":8,"cache_creation_input_tokens":960,"cache_read_input_tokens":0,"output_tokens":1.5}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, api := range []API{APIChat, APIResponses, APIMessages} {
+			AbortedWhole(api, body) // breaks on nothing
+		}
+		if !json.Valid(body) {
+			return
+		}
+		var said struct {
+			ID    json.RawMessage            `json:"id"`
+			Usage map[string]json.RawMessage `json:"usage"`
+		}
+		if !plainNames(body) || json.Unmarshal(body, &said) != nil {
+			return
+		}
+		got := ReadUsage(APIMessages, body)
+		input := figure(said.Usage["input_tokens"])
+		created, read := figure(said.Usage["cache_creation_input_tokens"]), figure(said.Usage["cache_read_input_tokens"])
+		want := Usage{Prompt: -1, Cached: read, Completion: figure(said.Usage["output_tokens"])}
+		if input >= 0 {
+			want.Prompt = input + max(created, 0) + max(read, 0)
+		}
+		if got != want {
+			t.Errorf("%q: got %+v, want %+v", body, got, want)
+		}
+		var id string
+		if json.Unmarshal(said.ID, &id) == nil && strings.ToValidUTF8(id, "") == id && !strings.ContainsRune(id, 0xfffd) && ReadResponseID(body) != id {
+			t.Errorf("%q: id %q, want %q", body, ReadResponseID(body), id)
+		}
+	})
+}
+
+// plainNames says whether encoding/json and the engine agree on the names: the former
+// takes them without regard to case, and merges objects that come twice.
+func plainNames(body []byte) bool {
+	seen := map[string]bool{}
+	plain := true
+	walk := func(obj []byte) {
+		for m := membersOf(obj, 0); m.next(); {
+			name := strings.ToLower(string(m.key))
+			plain = plain && !seen[name] && strings.ToValidUTF8(name, "") == name
+			seen[name] = true
+		}
+	}
+	walk(body)
+	usage, _ := member(body, "usage")
+	seen = map[string]bool{}
+	walk(usage)
+	return plain
+}
+
+// figure reads a whole number from 0 up, -1 for anything else.
+func figure(raw json.RawMessage) int {
+	var n json.Number
+	if len(raw) == 0 || raw[0] == '"' || json.Unmarshal(raw, &n) != nil {
+		return -1
+	}
+	v, err := n.Int64()
+	if err != nil || v < 0 || len(raw) > 18 || math.Signbit(float64(v)) || raw[0] == '-' {
+		return -1
+	}
+	return int(v)
+}
+
+// FuzzRewrite checks with encoding/json that a rewritten request says what it said, but for
+// what was to be changed.
+func FuzzRewrite(f *testing.F) {
+	f.Add([]byte(`{"model":"a","stream":true,"messages":[{"content":"\"model\":"}],"stream_options":{"x":1}}`))
+	f.Add([]byte(`{"max_tokens":1e9,"mod\u0065l":"a","stream_options":null,"stream":true}`))
+	f.Add([]byte(` { } `))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var s Scan
+		if !json.Valid(body) || s.Scan(body) != nil {
+			return
+		}
+		out, usage := Rewrite(APIChat, &s, Edit{Model: "other", IncludeUsage: true, MaxTokens: 7})
+		var before, after map[string]any
+		if err := json.Unmarshal(body, &before); err != nil {
+			return // a number beyond what encoding/json takes
+		}
+		if err := json.Unmarshal(out, &after); err != nil {
+			t.Fatalf("%q became %q: %v", body, out, err)
+		}
+		if _, named := before["model"]; named && after["model"] != "other" {
+			t.Errorf("%q became %q: model %v", body, out, after["model"])
+		}
+		options, _ := after["stream_options"].(map[string]any)
+		if usage && options["include_usage"] != true {
+			t.Errorf("%q became %q without usage", body, out)
+		}
+		for _, name := range []string{"model", "stream_options", "max_tokens", "max_completion_tokens"} {
+			delete(before, name)
+			delete(after, name)
+		}
+		a, errA := json.Marshal(before)
+		b, errB := json.Marshal(after)
+		if errA != nil || errB != nil || string(a) != string(b) {
+			t.Errorf("%q became %q: the rest differs", body, out)
+		}
+	})
+}
