@@ -141,8 +141,10 @@ func newEngines(t testing.TB, n int) *engines {
 	e := &engines{t: t, traffic: map[string]*traffic{}, stalled: make(chan *traffic, 100)}
 	for i := range n {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { e.serve(i, w, r) }))
-		t.Cleanup(server.CloseClientConnections)
-		t.Cleanup(server.Close)
+		t.Cleanup(func() {
+			server.CloseClientConnections() // a client that hangs must not hold the end of the test
+			server.Close()
+		})
 		e.urls = append(e.urls, server.URL)
 	}
 	return e

@@ -3,16 +3,16 @@
 package clients
 
 import (
-	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,7 +92,8 @@ func (a agent) try(t *testing.T, p *tap) trial {
 		got.Outcome.Stdout = ""
 	}
 	for _, s := range p.take() {
-		if s.method != http.MethodPost || !bytes.Contains(s.body, []byte("THE-PROMPT")) || !bytes.Contains(s.body, []byte(`"tools"`)) {
+		q := &question{path: s.uri}
+		if json.Unmarshal(s.body, &q.body) != nil || !prompted(q) {
 			continue
 		}
 		state := strconv.Itoa(s.status)
@@ -197,7 +198,7 @@ func TestAgentsLeave(t *testing.T) {
 			case end := <-ended:
 				t.Fatalf("it ended before its answer did: %s\n%s", end.Stdout, end.stderr)
 			}
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil { // as Ctrl-C does
 				t.Fatal(err)
 			}
 			select {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -48,6 +49,9 @@ func command(t *testing.T, at place, env []string, name string, args ...string) 
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = at.project
 	cmd.WaitDelay = 5 * time.Second
+	// Some clients are two processes. They are a group, as at a terminal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + at.home, "TERM=dumb", "NO_COLOR=1", "LMWARDEN_CLIENTS=" + clients(t),
 	}, env...)
@@ -67,6 +71,9 @@ func run(t *testing.T, cmd *exec.Cmd) outcome {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind, if anything
+	}
 	// A child that it left behind may hold its pipes.
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
 		t.Errorf("%s: %v\n%s\n%s", cmd, err, stdout.String(), stderr.String())

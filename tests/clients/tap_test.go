@@ -40,7 +40,10 @@ func newTap(t testing.TB, daemon string) *tap {
 	p := &tap{daemon: daemon, transport: &http.Transport{DisableCompression: true}}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.transport.CloseIdleConnections)
-	t.Cleanup(p.Close)
+	t.Cleanup(func() {
+		p.CloseClientConnections() // a client that hangs must not hold the end of the test
+		p.Close()
+	})
 	return p
 }
 
