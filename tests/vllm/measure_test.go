@@ -42,13 +42,13 @@ const (
 	overloadFrom = 16               // sessions that do not fit any more
 )
 
-// tinyTalks are conversations of which nine or ten fit into two such caches: 300 shared
-// tokens, 600 of their own, five more turns of 90, answers of 32.
+// tinyTalks are conversations of which about ten fit into two such caches: 300 shared
+// tokens, 760 of their own, five more turns of 40, answers of 32.
 func tinyTalks() load.Load {
 	return load.Load{
-		Name: "tiny", About: "300 shared, 600 of their own, five more turns of 90 tokens, answers of 32",
-		Sessions: 8, SharedTokens: 300, First: load.Size{Min: 580, Max: 620}, Turns: 6,
-		TurnTokens: 90, OutputTokens: 32, Think: load.Fixed(100 * time.Millisecond),
+		Name: "tiny", About: "300 shared, 760 of their own, five more turns of 40 tokens, answers of 32",
+		Sessions: 8, SharedTokens: 300, First: load.Size{Min: 740, Max: 780}, Turns: 6,
+		TurnTokens: 40, OutputTokens: 32, Think: load.Fixed(100 * time.Millisecond),
 	}
 }
 
@@ -73,6 +73,7 @@ func (r *rig) makeModel(engine string) {
 			// bf16 kernels of the CPU build end some processors with SIGILL at the first token.
 			ExtraArgs: []string{
 				"--load-format", "dummy", "--enforce-eager", "--dtype", "float32",
+				"--generation-config", "vllm", // the model's own ends most answers early
 				"--block-size", fmt.Sprint(cacheBlock), "--num-gpu-blocks-override", fmt.Sprint(cacheBlocks),
 			},
 			Env: map[string]string{
