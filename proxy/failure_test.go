@@ -235,7 +235,7 @@ func TestFastFailingReplicaIsLeftAlone(t *testing.T) {
 func TestIdleConnectionsDoNotLoseRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBox(t, 1, answers(1))
-		const turns = 1000
+		const turns = 10_000
 		for i := range turns {
 			if got := b.post("/v1/chat/completions", chat("m", i%2 == 0), session("conversation-number-one")...); got.status != 200 || got.err != nil {
 				t.Fatalf("turn %d: got %d %v", i, got.status, got.err)

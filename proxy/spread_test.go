@@ -138,7 +138,7 @@ func TestClientsMakeNoSeries(t *testing.T) {
 		send(50)
 		synctest.Wait()
 		before := series(t, b.registry)
-		send(500)
+		send(2500) // requests of four kinds
 		synctest.Wait()
 		if after := series(t, b.registry); after != before {
 			t.Errorf("%d series became %d", before, after)
