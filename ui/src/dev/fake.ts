@@ -58,6 +58,16 @@ export function fakeTransport(query: URLSearchParams): Transport {
 function systemOf(world: World, wantsToken: boolean): Partial<ServiceImpl<typeof SystemService>> {
   return {
     getInfo: () => ({ info: world.info }),
+    listRecipes: ({ model }) => ({
+      recipes: [
+        {
+          client: "claude-code",
+          title: "Claude Code",
+          where: "in the shell that starts Claude Code",
+          text: `export ANTHROPIC_BASE_URL=${world.info.inferenceUrl}\nexport ANTHROPIC_MODEL=${model}\nclaude`,
+        },
+      ],
+    }),
     describeSettings: ({ message }) => {
       const schema = settings[message];
       if (schema === undefined) throw new ConnectError(`no settings message ${message}`, Code.NotFound);

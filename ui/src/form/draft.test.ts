@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { describeMessage } from "../dev/describe";
 import { KvCacheType, ModelSpecSchema } from "../gen/lmwarden/v1/model_pb";
 import { Admission, RoutingSettingsSchema } from "../gen/lmwarden/v1/routing_pb";
-import { changedNames, draftOf, fault, hint, isOn, messageOf, spoken } from "./draft";
+import { appliesWord, changedNames, draftOf, fault, hint, isOn, messageOf, spoken } from "./draft";
 
 const routing = describeMessage(RoutingSettingsSchema);
 const spec = describeMessage(ModelSpecSchema);
@@ -99,6 +99,12 @@ describe("the words beside a field", () => {
     expect(hint(field("admission"), "ADMISSION_WORKING_SET")).toBe("let in only what the caches can hold");
     expect(spoken(field("kv_cache_type"), "KV_CACHE_TYPE_FP8")).toBe("fp8");
     expect(spoken(field("kv_cache_type"), "")).toBe("auto");
+  });
+
+  it("tell when a change applies as the API does", () => {
+    expect(appliesWord(field("affinity"))).toEqual({ word: "live", restart: false });
+    expect(appliesWord(field("max_num_seqs"))).toEqual({ word: "restarts replicas", restart: true });
+    expect(appliesWord(field("source"))).toEqual({ word: "only at creation", restart: false });
   });
 
   it("let an absent switch stand on where absent means on", () => {

@@ -6,12 +6,13 @@
 import {
   type DescMessage,
   fromJson,
+  getOption,
   type JsonObject,
   type JsonValue,
   type MessageShape,
   toJson,
 } from "@bufbuild/protobuf";
-import { Applies } from "../gen/lmwarden/v1/face_pb";
+import { Applies, AppliesSchema, value_face } from "../gen/lmwarden/v1/face_pb";
 import { type SettingsField, SettingsKind } from "../gen/lmwarden/v1/system_service_pb";
 import { count } from "../lib/format";
 
@@ -176,20 +177,14 @@ export function isOn(field: SettingsField, text: string): boolean {
   return text === "" ? field.face?.absent === "on" : text === "true";
 }
 
-/** When a change takes effect, in a word, and whether engines restart for it. */
+/** When a change takes effect, in the API's own words, and whether something restarts for it. */
 export function appliesWord(field: SettingsField): { word: string; restart: boolean } {
-  switch (field.face?.applies) {
-    case Applies.LIVE:
-      return { word: "live", restart: false };
-    case Applies.ENGINE_RESTART:
-      return { word: "restart, rolling", restart: true };
-    case Applies.AT_CREATION:
-      return { word: "only at creation", restart: false };
-    case Applies.DAEMON_RESTART:
-      return { word: "daemon restart", restart: true };
-    default:
-      return { word: "", restart: false };
-  }
+  const applies = field.face?.applies ?? Applies.UNSPECIFIED;
+  const value = AppliesSchema.value[applies];
+  return {
+    word: value === undefined ? "" : getOption(value, value_face).label,
+    restart: applies === Applies.ENGINE_RESTART || applies === Applies.DAEMON_RESTART,
+  };
 }
 
 /** Fields by group, groups in the order in which they first appear. */

@@ -1,8 +1,10 @@
 /** What to paste into a client so that it speaks to this box. */
 import { useState } from "preact/hooks";
-import { reachable, type Snippet, snippets } from "../lib/snippets";
+import { api } from "../api/transport";
+import type { Recipe } from "../gen/lmwarden/v1/system_service_pb";
+import { useCall } from "../parts/call";
 import { ModelChoice } from "../parts/Filters";
-import { Panel, Skeleton } from "../parts/Panel";
+import { Fault, Panel, Skeleton } from "../parts/Panel";
 import { useTitle } from "../parts/title";
 import { info, models } from "../store";
 
@@ -10,9 +12,8 @@ import { info, models } from "../store";
 export function Connect() {
   useTitle("Connect");
   const [chosen, setChosen] = useState<string>();
-  const base = info.value?.inferenceUrl;
-  if (!base || models.value === undefined) return <Skeleton />;
-  const url = reachable(base, location.hostname);
+  const url = info.value?.inferenceUrl;
+  if (!url || models.value === undefined) return <Skeleton />;
   const model = chosen ?? models.value.value[0]?.name ?? "MODEL";
   return (
     <>
@@ -27,28 +28,41 @@ export function Connect() {
       <div class="filters">
         <ModelChoice value={model} set={setChosen} />
       </div>
-      {snippets(url, model).map((snippet) => (
-        <Panel key={snippet.client} title={snippet.client} beside={<small>{snippet.where}</small>}>
-          <Paste snippet={snippet} />
+      <Recipes model={model} />
+    </>
+  );
+}
+
+function Recipes({ model }: { model: string }) {
+  const answer = useCall(model, (signal) => api().system.listRecipes({ model }, { signal }));
+  if (answer.error !== undefined) return <Fault error={answer.error} retry={answer.again} />;
+  if (answer.value === undefined) return <Skeleton />;
+  const { note, recipes } = answer.value;
+  return (
+    <>
+      {note !== "" && <p class="banner">{note}</p>}
+      {recipes.map((recipe) => (
+        <Panel key={recipe.client} title={recipe.title} beside={<small>{recipe.where}</small>}>
+          <Paste recipe={recipe} />
         </Panel>
       ))}
     </>
   );
 }
 
-function Paste({ snippet }: { snippet: Snippet }) {
+function Paste({ recipe }: { recipe: Recipe }) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(snippet.text);
+    await navigator.clipboard.writeText(recipe.text);
     setCopied(true);
     setTimeout(() => setCopied(false), 2000);
   };
   return (
     <div class="paste">
-      <pre>{snippet.text}</pre>
+      <pre>{recipe.text}</pre>
       {/* The clipboard is open only to pages over TLS or on this machine. */}
       {isSecureContext && (
-        <button type="button" onClick={copy} aria-label={`Copy for ${snippet.client}`}>
+        <button type="button" onClick={copy} aria-label={`Copy for ${recipe.title}`}>
           <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
         </button>
       )}
