@@ -1,4 +1,4 @@
-// Package vllmd is a stand-in for vLLM 0.32 as a process: the same command line, log
+// Package vllmd is a stand-in for vLLM as a process, 0.32 unless another is asked for: the same command line, log
 // lines, HTTP surface, metrics and process tree, with [engine.Engine] in the place of
 // the GPU. It exists so that everything which starts, watches and talks to engines can
 // be tried on a machine without one.
@@ -12,7 +12,7 @@
 // worse turn: on SIGTERM a stream may still be told that it was aborted, or hang until
 // its client goes away; here it hangs.
 //
-// One process is the API server and holds the model. It starts a child with the title
+// One process is the API server, or stands for all of several, and holds the model. It starts a child with the title
 // VLLM::EngineCore, as vLLM does; the child does nothing but live. It outlives a killed
 // parent, and when it dies the parent's engine is dead.
 //
@@ -20,6 +20,7 @@
 //
 // These variables belong to the simulation and have no counterpart in vLLM:
 //
+//	LMWARDEN_SIM_VERSION the vLLM to play, 0.19 to 0.33 (0.32); release.go says what differs
 //	LMWARDEN_SIM_PRESET  card and model, see engine.PresetNames (a4000/qwen3-4b)
 //	LMWARDEN_SIM_SPEED   how many times faster than real the engine runs (1)
 //	LMWARDEN_SIM_START   how long the start takes, a Go duration (1s)

@@ -174,7 +174,7 @@ func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call,
 	if _, comments := f.(commented); comments {
 		idle = s.opt.keepAlive
 	}
-	buf := make([]byte, 0, 1024)
+	buf, written := make([]byte, 0, 1024), time.Now()
 	for begun, left := false, len(c.seqs); left > 0; {
 		buf = buf[:0]
 		for i, q := range c.seqs {
@@ -200,12 +200,22 @@ func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call,
 			buf = append(buf, f.end(c)...)
 		}
 		if len(buf) == 0 {
-			if !flown.wait(r.Context(), idle) {
-				buf = append(buf, ": keep-alive\n\n"...)
+			// What counts is what the client sees: not every token is shown.
+			quiet := idle
+			if idle > 0 {
+				quiet = max(idle-time.Since(written), 1)
 			}
+			news := flown.wait(r.Context(), quiet)
 			if r.Context().Err() != nil {
 				return
 			}
+			if news {
+				continue
+			}
+			buf = append(buf, ": keep-alive\n\n"...)
+		}
+		if idle > 0 {
+			written = time.Now()
 		}
 		if _, err := w.Write(buf); err != nil {
 			return

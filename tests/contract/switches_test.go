@@ -92,7 +92,7 @@ func switchTable() []exchange {
 	for i, x := range all {
 		all[i].names = switchedNames
 		if x.events != nil {
-			all[i].names = switchedStream
+			all[i].names, all[i].comments = switchedStream, true
 		}
 	}
 	return all
