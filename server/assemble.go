@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -277,6 +278,7 @@ func (s *Server) serve(name string, l net.Listener, cert *certificate, h http.Ha
 		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		ErrorLog:          log.New(debugLog{s.log, name}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return requests },
 	}
 	done := make(chan struct{})
@@ -314,8 +316,8 @@ func (s *Server) info() *lmwardenv1.Info {
 		Version:      s.opts.Version,
 		Hostname:     hostname,
 		Started:      timestamppb.Now(),
-		InferenceUrl: baseURL(scheme(s.cfg.GetInferenceTls()), s.inference, hostname),
-		AdminUrl:     baseURL(scheme(s.cfg.GetAdminTls()), s.admin, hostname),
+		InferenceUrl: baseURL(Scheme(s.cfg.GetInferenceTls()), s.inference, hostname),
+		AdminUrl:     baseURL(Scheme(s.cfg.GetAdminTls()), s.admin, hostname),
 		DataDir:      s.cfg.GetDataDir(),
 		ConfigFile:   s.opts.ConfigFile,
 		Simulated:    s.opts.Simulated,
@@ -333,12 +335,4 @@ func baseURL(scheme string, addr net.Addr, hostname string) string {
 		host = hostname
 	}
 	return scheme + "://" + net.JoinHostPort(host, port)
-}
-
-// scheme returns that of a listener's URL.
-func scheme(files *lmwardenv1.TlsFiles) string {
-	if files.GetCertFile() != "" {
-		return "https"
-	}
-	return "http"
 }

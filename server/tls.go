@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/server/stats"
@@ -42,6 +45,14 @@ func openCertificate(field string, files *lmwardenv1.TlsFiles) (*certificate, er
 	}
 	c.now = pair
 	return c, nil
+}
+
+// Scheme returns the scheme of the URLs of a listener: https with a certificate.
+func Scheme(files *lmwardenv1.TlsFiles) string {
+	if files.GetCertFile() != "" {
+		return "https"
+	}
+	return "http"
 }
 
 // checkTLS refuses half a certificate.
@@ -118,6 +129,19 @@ func (c *certificate) listener(l net.Listener) net.Listener {
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: c.current,
 	})
+}
+
+// debugLog takes what the library says of connections, such as a client that does not
+// speak TLS: nothing that an operator must know, and anybody can cause it.
+type debugLog struct {
+	log      zerolog.Logger
+	listener string
+}
+
+// Write logs one line.
+func (d debugLog) Write(line []byte) (int, error) {
+	d.log.Debug().Str("listener", d.listener).Msg(strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 // certificateEvery is how often the files of certificates are looked at.

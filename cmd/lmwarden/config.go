@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -45,18 +46,42 @@ func (a *app) checkConfig(path string) error {
 	return printed
 }
 
-// problemsOf returns the texts of the problems that an error joins.
-func problemsOf(err error) (texts []string) {
+// problemsOf returns the texts of the problems that an error joins, one each, without the
+// lines of the file that a person is shown below a problem. What the error says before it
+// begins with them is left out.
+func problemsOf(err error) []string {
+	if wrapped := errors.Unwrap(err); wrapped != nil {
+		if texts := split(wrapped); len(texts) > 1 {
+			return texts
+		}
+	}
+	return split(err)
+}
+
+// split returns the texts of the errors that an error joins, at any depth, each with what
+// is said before it.
+func split(err error) (texts []string) {
+	if err == nil {
+		return nil
+	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
-			texts = append(texts, problemsOf(one)...)
+			texts = append(texts, split(one)...)
 		}
 		return texts
 	}
-	if err != nil {
-		texts = append(texts, strings.TrimSpace(err.Error()))
+	text := strings.TrimSpace(err.Error())
+	if wrapped := errors.Unwrap(err); wrapped != nil {
+		before, found := strings.CutSuffix(text, strings.TrimSpace(wrapped.Error()))
+		if inner := split(wrapped); found && len(inner) > 1 {
+			for _, one := range inner {
+				texts = append(texts, before+one)
+			}
+			return texts
+		}
 	}
-	return texts
+	first, _, _ := strings.Cut(text, "\n")
+	return []string{first}
 }
 
 // textList is a list of texts for an answer that is no message of the API.

@@ -126,9 +126,9 @@ func (a *app) demo(ctx context.Context, f demoFlags) (err error) {
 	if err := box.makeModel(ctx, f); err != nil {
 		return interruptedOr(ctx, err)
 	}
-	a.announce(box.daemon)
+	a.announce(box.daemon, nil)
 	fmt.Fprintf(a.err, "model                    %s, four replicas on simulated cards\n", demoModel)
-	fmt.Fprintf(a.err, "try it                   %s --addr %s connect claude-code\n", a.self, localURL(box.daemon.AdminAddr()))
+	fmt.Fprintf(a.err, "try it                   %s --addr %s connect claude-code\n", a.self, localURL("http", box.daemon.AdminAddr()))
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() { box.followLoad(following) })
@@ -226,7 +226,7 @@ func (a *app) startBox(ctx context.Context, f demoFlags, dir string) (*demoBox, 
 		return nil, err
 	}
 	client := *a // its own address; the user's --addr is for another daemon
-	client.addr, client.token = localURL(d.AdminAddr()), d.NewAdminToken()
+	client.addr, client.token = localURL("http", d.AdminAddr()), d.NewAdminToken()
 	cs, err := client.dial()
 	if err != nil {
 		return nil, errors.Join(err, d.Stop(ctx))

@@ -72,7 +72,7 @@ func (a *app) demoTraffic(ctx context.Context, f demoFlags, box *demoBox) (demoR
 	var printer sync.WaitGroup
 	printer.Go(func() { live.print(status, a) })
 	client := &bench.Client{
-		BaseURL: localURL(box.daemon.InferenceAddr()),
+		BaseURL: localURL("http", box.daemon.InferenceAddr()),
 		Model:   demoModel,
 		HTTP:    bench.NewHTTPClient(f.sessions),
 	}

@@ -203,7 +203,7 @@ func TestLocalURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := localURL(tcp); got != want {
+		if got := localURL("http", tcp); got != want {
 			t.Errorf("%s gave %s, want %s", addr, got, want)
 		}
 	}

@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/lmwarden/lmwarden/bench"
+
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
 
@@ -34,6 +38,8 @@ func TestConfigCheckJSON(t *testing.T) {
 		{"valid", "admin_listen: 127.0.0.1:8001\n", 0, 0, 0},
 		{"a note", "default_model: nobody\n", 0, 0, 1},
 		{"an unknown field", "nothing: 1\n", exitUsage, 1, 0},
+		{"one of each kind", "insecure: perhaps\nnothing: 1\nmax_body_bytes: 5\nlog_level: loud\n", exitUsage, 4, 0},
+		{"two addresses", "inference_listen: here\nadmin_listen: there\n", exitUsage, 3, 0}, // and one of them is open to the network
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -60,6 +66,18 @@ func TestConfigCheckJSON(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestProblemsAreListed keeps what is said before several errors with each of them.
+func TestProblemsAreListed(t *testing.T) {
+	model := fmt.Errorf("model a: %w", errors.Join(errors.New("no source"), errors.New("no cards")))
+	got := problemsOf(fmt.Errorf("not valid: %w", errors.Join(model, errors.New("line 3\n  3 | x\n    ^"))))
+	if diff := cmp.Diff([]string{"model a: no source", "model a: no cards", "line 3"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := problemsOf(fmt.Errorf("cannot be read: %w", errors.New("gone"))); len(got) != 1 || got[0] != "cannot be read: gone" {
+		t.Errorf("one problem: %q", got)
 	}
 }
 

@@ -59,7 +59,7 @@ func (a *app) serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		a.announce(d)
+		a.announce(d, cfg)
 		a.announceProblems(c.Context(), d)
 		<-c.Context().Done()
 		return a.stopDaemon(c.Context(), d)
@@ -98,9 +98,9 @@ func (a *app) startDaemon(ctx context.Context, opts server.Options) (*server.Ser
 }
 
 // announce says where the daemon answers.
-func (a *app) announce(d *server.Server) {
-	fmt.Fprintf(a.err, "page and admin API       %s\n", localURL(d.AdminAddr()))
-	fmt.Fprintf(a.err, "OpenAI and Anthropic API %s\n", localURL(d.InferenceAddr()))
+func (a *app) announce(d *server.Server, cfg *lmwardenv1.Config) {
+	fmt.Fprintf(a.err, "page and admin API       %s\n", localURL(server.Scheme(cfg.GetAdminTls()), d.AdminAddr()))
+	fmt.Fprintf(a.err, "OpenAI and Anthropic API %s\n", localURL(server.Scheme(cfg.GetInferenceTls()), d.InferenceAddr()))
 	if token := d.NewAdminToken(); token != "" {
 		fmt.Fprintf(a.err, "admin token, shown once  %s\n", token)
 	}
@@ -124,15 +124,15 @@ func (a *app) announceProblems(ctx context.Context, d *server.Server) {
 
 // localURL is the URL of a listener as a program on this host can open it: a listener
 // on every interface is reached at the loopback one.
-func localURL(addr net.Addr) string {
+func localURL(scheme string, addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if err != nil {
-		return "http://" + addr.String()
+		return scheme + "://" + addr.String()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
 // stopProgress is how often a stop that takes its time says so.
