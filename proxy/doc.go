@@ -15,7 +15,8 @@
 //     read from the frames that pass.
 //   - errors.go: what went wrong, in the words of the API that was called.
 //
-// Around it: owners.go remembers which replica made a stored response, snapshot.go takes
+// Around it: return.go has what happens while no replica is there and one is expected back,
+// crowd.go finds ids that many conversations share, owners.go remembers which replica made a stored response, snapshot.go takes
 // over news about models, breaker.go keeps requests away from a replica that fails,
 // drain.go empties a replica before it is stopped.
 //
