@@ -1938,7 +1938,7 @@ func (x *Learned) GetShared() []*SharedPrompt {
 }
 
 // Terms of the placement score of one replica: in flight + 8 x fill + conversations at work,
-// or, when admission chose, the predicted seconds to the first token.
+// or, when admission chose, the predicted seconds to the first token and those that others lose by it.
 type ScoreTerms struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Index of the replica.
@@ -2094,7 +2094,7 @@ type RequestRecord struct {
 	// User agent of the client, shortened to its first product: "claude-cli/2.1".
 	Client string `protobuf:"bytes,25,opt,name=client,proto3" json:"client,omitempty"`
 	// True when admission chose the replica: the scores of the terms are then predicted
-	// seconds to the first token, and their fill is what places take of the capacity.
+	// seconds to the first token and lost by others; their fill is what places take of the capacity.
 	ByAdmission   bool `protobuf:"varint,26,opt,name=by_admission,json=byAdmission,proto3" json:"by_admission,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -959,7 +959,7 @@ export const LearnedSchema: GenMessage<Learned> = /*@__PURE__*/
 
 /**
  * Terms of the placement score of one replica: in flight + 8 x fill + conversations at work,
- * or, when admission chose, the predicted seconds to the first token.
+ * or, when admission chose, the predicted seconds to the first token and those that others lose by it.
  *
  * @generated from message lmwarden.v1.ScoreTerms
  */
@@ -1206,7 +1206,7 @@ export type RequestRecord = Message<"lmwarden.v1.RequestRecord"> & {
 
   /**
    * True when admission chose the replica: the scores of the terms are then predicted
-   * seconds to the first token, and their fill is what places take of the capacity.
+   * seconds to the first token and lost by others; their fill is what places take of the capacity.
    *
    * @generated from field: bool by_admission = 26;
    */
