@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -33,28 +32,6 @@ type question struct {
 		Input         json.RawMessage   `json:"input"`
 	}
 	raw []byte
-}
-
-// has says whether the request's last message holds a text. Last messages are where
-// prompts and the results of tools stand; Claude Code may add a system entry behind.
-func (q *question) has(text string) bool {
-	turns := q.body.Messages
-	if len(q.body.Input) > 0 && q.body.Input[0] == '"' {
-		return bytes.Contains(q.body.Input, []byte(text))
-	}
-	if len(q.body.Input) > 0 && q.body.Input[0] == '[' {
-		_ = json.Unmarshal(q.body.Input, &turns) // an array stands there
-	}
-	for i := len(turns) - 1; i >= 0; i-- {
-		var turn struct {
-			Role string `json:"role"`
-		}
-		_ = json.Unmarshal(turns[i], &turn) // a turn without a role has ""
-		if turn.Role != "system" && turn.Role != "developer" {
-			return bytes.Contains(turns[i], []byte(text))
-		}
-	}
-	return false
 }
 
 // tools returns the names of the tools that the request offers.
@@ -172,19 +149,6 @@ func (e *engines) find(number string) *traffic {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.traffic[number]
-}
-
-// forget returns what reached the engines since the last call, in order. What was
-// returned can still be found by its number.
-func (e *engines) forget() []*traffic {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var all []*traffic
-	for _, number := range e.order {
-		all = append(all, e.traffic[number])
-	}
-	e.order = nil
-	return all
 }
 
 // serve answers as a vLLM does.

@@ -2,8 +2,6 @@ package clients
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -62,12 +60,6 @@ func recording(t *testing.T, file string) []recordedTurn {
 
 // A text that is not kept is written as its digest and length.
 var leftOut = regexp.MustCompile(`‹([0-9a-f]{8}):(\d+)›`)
-
-// leaveOut returns what stands for a text that is not kept.
-func leaveOut(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "‹" + hex.EncodeToString(sum[:4]) + ":" + strconv.Itoa(len(text)) + "›"
-}
 
 // fillIn puts words of the right length where texts were left out.
 func fillIn(body []byte) []byte {

@@ -166,37 +166,6 @@ func (b *box) expect(t *testing.T, c cast, got []exchange, want ...string) map[s
 	return first
 }
 
-// conversation returns a live conversation as the page shows it.
-func (b *box) conversation(t *testing.T, id string) *lmwardenv1.Conversation {
-	t.Helper()
-	answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range answer.GetCard().GetReplicas() {
-		for _, c := range r.GetConversations() {
-			if c.GetId() == id {
-				return c
-			}
-		}
-	}
-	t.Fatalf("conversation %s is not among the live ones", id)
-	return nil
-}
-
-// subagentOf checks that one conversation is shown as the subagent of another, and that
-// it followed it: neither replica had much to do.
-func (b *box) subagentOf(t *testing.T, agent, main *lmwardenv1.RequestRecord) {
-	t.Helper()
-	a, m := b.conversation(t, agent.GetConversation()), b.conversation(t, main.GetConversation())
-	if !a.GetSubagent() || m.GetSubagent() || a.GetGroup() != m.GetGroup() {
-		t.Errorf("the subagent is shown as %v, its parent as %v; want a subagent of the same group", a, m)
-	}
-	if agent.GetReplica() != main.GetReplica() {
-		t.Errorf("the subagent went to replica %d, its parent is at home on %d: %s", agent.GetReplica(), main.GetReplica(), agent.GetReason())
-	}
-}
-
 func (x exchange) path() string {
 	path, _, _ := strings.Cut(x.uri, "?")
 	return path

@@ -56,13 +56,6 @@ func (p *tap) take() []*seen {
 	return all
 }
 
-// onAnswer sets what is told of every answer's head, before the client has it.
-func (p *tap) onAnswer(told func(*seen)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answer = told
-}
-
 // ServeHTTP passes one exchange on.
 func (p *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
