@@ -91,7 +91,7 @@ type Body struct {
 func (b *Body) Await() {
 	if c := b.begin(); c != nil {
 		c.await()
-		b.done(nil)
+		_ = b.done(nil) // Read tells
 	}
 }
 
@@ -129,7 +129,7 @@ func (b *Body) done(err error) error {
 	if !b.closed {
 		b.err = err
 	}
-	b.end(err == io.EOF && !b.closed) // a wrapped one would be no clean end
+	b.end(err == io.EOF && !b.closed) //nolint:errorlint // a wrapped one would be no clean end
 	return b.err
 }
 
