@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
 	"os"
@@ -278,7 +277,7 @@ func (s *Server) serve(name string, l net.Listener, cert *certificate, h http.Ha
 		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          log.New(debugLog{s.log, name}, "", 0),
+		ErrorLog:          debugLogger(s.log, name),
 		BaseContext:       func(net.Listener) context.Context { return requests },
 	}
 	done := make(chan struct{})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
 	"net"
 	"strings"
 	"sync"
@@ -129,6 +130,11 @@ func (c *certificate) listener(l net.Listener) net.Listener {
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: c.current,
 	})
+}
+
+// debugLogger returns what http.Server wants to tell of its connections to.
+func debugLogger(to zerolog.Logger, listener string) *log.Logger {
+	return log.New(debugLog{to, listener}, "", 0)
 }
 
 // debugLog takes what the library says of connections, such as a client that does not
