@@ -65,6 +65,11 @@ engine:
 // makeModel makes the tiny model as two replicas with a cache that is small on purpose. It
 // is not declared in the file, so that its door can be switched while it runs.
 func (r *rig) makeModel(engine string) {
+	// The model's own ends most answers early; this one leaves it the end of a turn.
+	ends := r.t.TempDir()
+	if err := os.WriteFile(filepath.Join(ends, "generation_config.json"), []byte(`{"eos_token_id": 2}`), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
 	_, err := r.Models.CreateModel(r.t.Context(), &lmwardenv1.CreateModelRequest{
 		Name: measured,
 		Spec: &lmwardenv1.ModelSpec{
@@ -73,7 +78,7 @@ func (r *rig) makeModel(engine string) {
 			// bf16 kernels of the CPU build end some processors with SIGILL at the first token.
 			ExtraArgs: []string{
 				"--load-format", "dummy", "--enforce-eager", "--dtype", "float32",
-				"--generation-config", "vllm", // the model's own ends most answers early
+				"--generation-config", ends,
 				"--block-size", fmt.Sprint(cacheBlock), "--num-gpu-blocks-override", fmt.Sprint(cacheBlocks),
 			},
 			Env: map[string]string{
