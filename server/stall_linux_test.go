@@ -38,7 +38,7 @@ func TestClientThatReadsNothingIsCut(t *testing.T) {
 	if !errors.Is(err, syscall.ETIMEDOUT) {
 		t.Errorf("the write ended with %v, want the kernel's time-out", err)
 	}
-	if took := time.Since(began); took < limit/2 || took > 10*limit {
-		t.Errorf("cut after %v, want soon after %v", took, limit)
+	if took := time.Since(began); took < limit/2 || took > 25*time.Second {
+		t.Errorf("cut after %v, want after %v", took, limit)
 	}
 }

@@ -24,11 +24,11 @@ func (a *app) benchRecordCommand() *cobra.Command {
 			"\"simulate --trace\" play: for each request its times, the tokens of prompt and answer,\n" +
 			"and the hash that names its conversation. No content is in it. Without --for it is what\n" +
 			"the daemon remembers, its latest 4,096 requests; with it, what ends from now on. An\n" +
-			"interrupt writes what was recorded until then.",
-		Example: "  lmwarden bench record > trace.jsonl\n  lmwarden bench record --for 1h > trace.jsonl\n" +
+			"interrupt writes what was recorded until then. To play it:\n\n" +
 			"  lmwarden simulate --trace trace.jsonl --policy seed,working-set",
-		Args: arguments(),
-		RunE: func(c *cobra.Command, _ []string) error { return a.benchRecord(c.Context(), model, length) },
+		Example: "  lmwarden bench record > trace.jsonl\n  lmwarden bench record --for 1h > trace.jsonl",
+		Args:    arguments(),
+		RunE:    func(c *cobra.Command, _ []string) error { return a.benchRecord(c.Context(), model, length) },
 	}
 	c.Flags().StringVar(&model, "model", "", "model whose traffic is recorded; not needed when the daemon has only one")
 	c.Flags().DurationVar(&length, "for", 0, "how long to record; 0 writes what the daemon remembers")

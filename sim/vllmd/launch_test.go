@@ -108,16 +108,15 @@ func (p *process) expect(text string) {
 	}
 }
 
-// exit waits for the end and returns the exit code and the time that it took.
-func (p *process) exit() (code int, took time.Duration) {
+// exit waits for the end and returns the exit code.
+func (p *process) exit() (code int) {
 	p.t.Helper()
-	begun := time.Now()
 	select {
 	case <-p.done:
 	case <-time.After(20 * time.Second):
 		p.t.Fatalf("the process does not end:\n%s", p.log())
 	}
-	return p.cmd.ProcessState.ExitCode(), time.Since(begun)
+	return p.cmd.ProcessState.ExitCode()
 }
 
 func (p *process) signal(sig os.Signal) {

@@ -111,7 +111,7 @@ func killInner(t *testing.T, e *engine, pid int) {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	harness.Within(t, 6*time.Second, func() error {
+	harness.Within(t, 20*time.Second, func() error {
 		got, err := exchange{method: http.MethodGet, path: "/health"}.send(t.Context(), e.url)
 		switch {
 		case err == nil && got.status != http.StatusServiceUnavailable:
