@@ -19,7 +19,7 @@ func (c *Core) missing(t *ticket, i int) int64 {
 // placeAtDoor returns the replica with room that a ticket should go to, or none: a new
 // conversation joins its kin, all others go where that costs least, or wait for their home.
 func (c *Core) placeAtDoor(t *ticket) int {
-	if home := int(c.table.at(t.conv).home); c.at < t.patience && c.isHome(t.conv, home) {
+	if home := int(c.table.at(t.conv).home); c.at < t.patience && c.homeAlive(c.table.at(t.conv)) {
 		if _, ok := c.clearing(t, home); !ok {
 			return none
 		}
@@ -51,7 +51,7 @@ func (c *Core) placeAtDoor(t *ticket) int {
 // wait longer than filling a cache takes: from then on nobody may pass it.
 func (c *Core) waitsForHome(t *ticket, to int) bool {
 	home := int(c.table.at(t.conv).home)
-	if c.door.keep > 0 || home == none || home == to || !c.isHome(t.conv, home) || !c.replicas[home].usable() || t.wasTried(int32(home)) {
+	if c.door.keep > 0 || home == to || !c.homeAlive(c.table.at(t.conv)) || t.wasTried(int32(home)) {
 		return false
 	}
 	more := c.shadow.cached(c, t.conv, t.shared, home) - c.shadow.cached(c, t.conv, t.shared, to)

@@ -81,6 +81,58 @@ func TestWaitsForHome(t *testing.T) {
 	})
 }
 
+// TestHomeEndsWhileAwaited has the home that a request waits for begin a new life, and
+// then scaled away: the request goes where there is room, and nothing breaks.
+func TestHomeEndsWhileAwaited(t *testing.T) {
+	for name, end := range map[string]func(b *box){
+		"a new life":  func(b *box) { b.ready(1, true, true) },
+		"scaled away": func(b *box) { b.reps = b.reps[:1]; b.apply() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := doorBox(t, 2, 10_000)
+			b.ready(0, false, false)
+			slowClients(b)
+			first, _ := b.arrive(sized(1, 4000))
+			b.end(first, 4000)
+			b.arrive(sized(2, 4000))
+			b.wait(time.Second)
+			third, _ := b.arrive(sized(3, 4000)) // takes the place of 1
+			b.c.FirstByte(b.now, third)
+			b.ready(0, true, false)
+			waits := b.hold(sized(1, 4000))
+			end(b)
+			if d, ok := b.released()[waits]; !ok || d.Class != ClassRehomed || d.Home != 1 {
+				t.Errorf("released %v: %s", ok, d.Reason())
+			}
+			checkInside(t, b.c)
+		})
+	}
+}
+
+// TestTwinIsGone scales the replica away that reads the same prompt as one that waits at
+// the door.
+func TestTwinIsGone(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	same := func() *Request {
+		r := sized(0, 9000)
+		r.Key, r.Chain, r.ChainFirst = Key{}, []uint64{7}, 0
+		return r
+	}
+	other, d := b.arrive(sized(1, 9000))
+	_, e := b.arrive(same())
+	if d.Replica != 0 || e.Replica != 1 {
+		t.Fatalf("on replicas %d and %d, want 0 and 1", d.Replica, e.Replica)
+	}
+	waits := b.hold(same())
+	b.reps = b.reps[:1]
+	b.apply()
+	b.c.Done(b.now, other, failed())
+	if d, ok := b.released()[waits]; !ok || d.Replica != 0 {
+		t.Errorf("released %v: %s", ok, d.Reason())
+	}
+	checkInside(t, b.c)
+}
+
 // TestAdmissionFlipsUnderLoad switches admission off and on again while requests run and
 // wait: everybody is let through once, nothing is lost, and the door works again.
 func TestAdmissionFlipsUnderLoad(t *testing.T) {

@@ -130,7 +130,7 @@ func (c *Core) place(t *ticket, d *Decision) int {
 // being read there, or it is a subagent. None when it has not, or there is no room. The
 // terms are filled.
 func (c *Core) placeByKin(t *ticket, d *Decision) int {
-	if to := int(t.twin); to != none && c.terms[to].Eligible && c.roomy(to) {
+	if to := int(t.twin); to != none && to < c.present && c.terms[to].Eligible && c.roomy(to) {
 		d.note = noteTwin
 		return to
 	}

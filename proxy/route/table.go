@@ -346,7 +346,8 @@ func (c *Core) homeAlive(v *conv) bool {
 }
 
 // isHome tells whether replica r, in its present life, is the home of conversation i.
+// None is nobody's home.
 func (c *Core) isHome(i int32, r int) bool {
 	v := c.table.at(i)
-	return v.home == int32(r) && v.homeInc == c.replicas[r].Incarnation
+	return r != none && v.home == int32(r) && v.homeInc == c.replicas[r].Incarnation
 }
