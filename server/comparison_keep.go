@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/server/stats"
@@ -57,7 +58,12 @@ func (c *comparisons) keep(model string, one *comparison, now time.Time) {
 		return
 	}
 	one.keptAt = now
-	data, err := proto.Marshal(c.show(model, one, now))
+	shown := c.show(model, one, now)
+	if shown.GetRunning() {
+		// When the daemon is killed it ends here: nothing after this is known.
+		shown.Ends = timestamppb.New(now)
+	}
+	data, err := proto.Marshal(shown)
 	if err == nil {
 		err = c.kept.PutComparison(model, data)
 	}

@@ -87,7 +87,10 @@ func TestComparisonsOutliveTheDaemon(t *testing.T) {
 	if got.GetRunning() || got.GetMessage() != "the daemon ended" || got.GetArms()[1].GetTurns() != 15 || !strings.HasPrefix(got.GetVerdict(), "on is better") {
 		t.Errorf("after a kill: %v", got)
 	}
-	got.Running, got.Message = true, ""
+	if ends := got.GetEnds().AsTime(); !ends.Equal(now.Add(keepEvery)) {
+		t.Errorf("after a kill it ended at %v, it was last stored at %v", ends, now.Add(keepEvery))
+	}
+	got.Running, got.Message, got.Ends = true, "", running.GetEnds()
 	if !proto.Equal(got, running) {
 		t.Errorf("after a kill the figures are %v, they were %v", got, running)
 	}

@@ -124,9 +124,10 @@ func (a *app) showComparison(c *lmwardenv1.Comparison) error {
 
 // printComparison prints the verdict, the arms and a row per figure.
 func (a *app) printComparison(w io.Writer, c *lmwardenv1.Comparison) {
-	state := "runs until " + c.GetEnds().AsTime().Local().Format("15:04:05")
+	ends := moment(c.GetEnds(), a.now())
+	state := "runs until " + ends
 	if !c.GetRunning() {
-		state = "ended at " + c.GetEnds().AsTime().Local().Format("15:04:05")
+		state = "ended at " + ends
 		if c.GetMessage() != "" {
 			state += ", because " + c.GetMessage()
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
@@ -43,6 +44,19 @@ func (b *fakeBox) GetComparison(_ context.Context, r *lmwardenv1.GetComparisonRe
 
 func (b *fakeBox) StopComparison(_ context.Context, r *lmwardenv1.StopComparisonRequest) (*lmwardenv1.StopComparisonResponse, error) {
 	return &lmwardenv1.StopComparisonResponse{Comparison: fakeComparison(false)}, has(r.GetModel())
+}
+
+// A comparison that ended on another day says on which.
+func TestMomentNamesAnotherDay(t *testing.T) {
+	for at, want := range map[time.Time]string{
+		noon.Add(time.Hour):    "13:00:00",
+		noon.AddDate(0, 0, -1): "2026-11-28 12:00:00",
+		noon.AddDate(1, 0, 0):  "2027-11-29 12:00:00",
+	} {
+		if got := moment(timestamppb.New(at), noon); got != want {
+			t.Errorf("%v is printed as %q, want %q", at, got, want)
+		}
+	}
 }
 
 func TestCompareStartSendsBothSettings(t *testing.T) {

@@ -119,6 +119,15 @@ func clock(t *timestamppb.Timestamp) string {
 	return t.AsTime().Local().Format(time.TimeOnly)
 }
 
+// moment prints a local time, with its date when that is not today's.
+func moment(t *timestamppb.Timestamp, now time.Time) string {
+	at := t.AsTime().Local()
+	if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+		return at.Format(time.TimeOnly)
+	}
+	return at.Format(time.DateTime)
+}
+
 // gib prints bytes in GiB.
 func gib(n uint64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
