@@ -200,12 +200,30 @@ func TestConnectAsksForAKey(t *testing.T) {
 	box := newFakeBox(t)
 	box.keys = true
 	got := box.lmwarden(t, "connect", "claude-code")
-	if got.stdout != "export ANTHROPIC_MODEL=qwen3-4b\n" || !strings.Contains(got.err, "in the shell that starts Claude Code:") || !strings.Contains(got.err, "put yours in place of YOUR_KEY. It can be given with --key.") {
+	if got.stdout != "export ANTHROPIC_MODEL=qwen3-4b\n" || !strings.Contains(got.err, "in the shell that starts Claude Code:") || !strings.Contains(got.err, "put yours in place of YOUR_KEY. It can be given in LMWARDEN_KEY.") {
 		t.Errorf("printed %s%s", got.stdout, got.err)
 	}
-	got = box.lmwarden(t, "connect", "claude-code", "--key", "k1")
-	if strings.Contains(got.stdout+got.err, "asks for a key") || lastCall[*lmwardenv1.ListRecipesRequest](t, box).GetKey() != "k1" {
-		t.Errorf("with a key: %s%s", got.stdout, got.err)
+	env := map[string]string{"LMWARDEN_ADDR": box.url, "LMWARDEN_KEY": "k1"}
+	for want, args := range map[string][]string{"k1": nil, "k2": {"--key", "k2"}} {
+		got = lmwarden(t, env, "", append([]string{"connect", "claude-code"}, args...)...)
+		if strings.Contains(got.stdout+got.err, "asks for a key") || lastCall[*lmwardenv1.ListRecipesRequest](t, box).GetKey() != want {
+			t.Errorf("with the key %s: %s%s", want, got.stdout, got.err)
+		}
+	}
+}
+
+// TestConnectListsClients whatever models there are; a recipe needs one of them.
+func TestConnectListsClients(t *testing.T) {
+	for names, says := range map[string]string{"": "there is no model yet", "a b": "choose with --model from a, b"} {
+		box := newFakeBox(t)
+		box.models = strings.Fields(names)
+		got := box.lmwarden(t, "connect")
+		if got.code != 0 || !strings.Contains(got.stdout, "claude-code") || !strings.Contains(got.stdout, "codex") {
+			t.Errorf("with the models %q: exit code %d: %s%s", names, got.code, got.stdout, got.err)
+		}
+		if got = box.lmwarden(t, "connect", "codex"); got.code == 0 || !strings.Contains(got.err, says) {
+			t.Errorf("with the models %q a recipe: exit code %d: %s, want %q", names, got.code, got.err, says)
+		}
 	}
 }
 

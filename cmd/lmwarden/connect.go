@@ -24,21 +24,26 @@ func (a *app) connectCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(args) == 0 {
+				// The clients are the same for every model, and when there is none yet.
+				list, err := cs.system.ListRecipes(c.Context(), &lmwardenv1.ListRecipesRequest{Model: "MODEL"})
+				if err != nil {
+					return err
+				}
+				return a.printRecipes(list.GetRecipes())
+			}
 			if model, err = a.chooseModel(c.Context(), cs, model); err != nil {
 				return err
 			}
-			list, err := cs.system.ListRecipes(c.Context(), &lmwardenv1.ListRecipesRequest{Model: model, Key: key})
+			list, err := cs.system.ListRecipes(c.Context(), &lmwardenv1.ListRecipesRequest{Model: model, Key: or(key, a.getenv("LMWARDEN_KEY"))})
 			if err != nil {
 				return err
-			}
-			if len(args) == 0 {
-				return a.printRecipes(list.GetRecipes())
 			}
 			return a.printRecipe(list, args[0])
 		},
 	}
 	c.Flags().StringVar(&model, "model", "", "model to use; not needed when there is only one")
-	c.Flags().StringVar(&key, "key", "", "API key to print; not needed when the daemon asks for none")
+	c.Flags().StringVar(&key, "key", "", "API key to print; better set LMWARDEN_KEY; not needed when the daemon asks for none")
 	return c
 }
 
@@ -66,7 +71,7 @@ func (a *app) printRecipe(list *lmwardenv1.ListRecipesResponse, client string) e
 			return err
 		}
 		if list.GetNote() != "" {
-			fmt.Fprintf(a.err, "%s It can be given with --key.\n", list.GetNote())
+			fmt.Fprintf(a.err, "%s It can be given in LMWARDEN_KEY.\n", list.GetNote())
 		}
 		return nil
 	}

@@ -20,7 +20,16 @@ func has(name string) error {
 }
 
 func (b *fakeBox) ListModels(context.Context, *lmwardenv1.ListModelsRequest) (*lmwardenv1.ListModelsResponse, error) {
-	return &lmwardenv1.ListModelsResponse{Models: []*lmwardenv1.Model{fakeModel()}}, nil
+	if b.models == nil {
+		return &lmwardenv1.ListModelsResponse{Models: []*lmwardenv1.Model{fakeModel()}}, nil
+	}
+	list := &lmwardenv1.ListModelsResponse{}
+	for _, name := range b.models {
+		m := fakeModel()
+		m.Name = name
+		list.Models = append(list.Models, m)
+	}
+	return list, nil
 }
 
 func (b *fakeBox) GetModel(_ context.Context, r *lmwardenv1.GetModelRequest) (*lmwardenv1.GetModelResponse, error) {

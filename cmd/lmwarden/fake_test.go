@@ -47,8 +47,9 @@ type fakeBox struct {
 	lmwardenv1connect.UnimplementedKeyServiceHandler
 
 	url       string
-	inference string // what GetInfo tells
-	keys      bool   // and whether a key is asked for
+	inference string   // what GetInfo tells
+	keys      bool     // and whether a key is asked for
+	models    []string // names of those that there are; nil is one
 
 	mu    sync.Mutex
 	fail  error // answered to every call when set

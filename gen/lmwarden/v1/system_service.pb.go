@@ -1980,7 +1980,7 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"\x19SETTINGS_KIND_STRING_LIST\x10\x05\x12\x1c\n" +
 	"\x18SETTINGS_KIND_STRING_MAP\x10\x06\x12\x16\n" +
 	"\x12SETTINGS_KIND_ENUM\x10\a\x12\x1a\n" +
-	"\x16SETTINGS_KIND_DURATION\x10\b2\x97\x05\n" +
+	"\x16SETTINGS_KIND_DURATION\x10\b2\x92\x05\n" +
 	"\rSystemService\x12I\n" +
 	"\aGetInfo\x12\x1b.lmwarden.v1.GetInfoRequest\x1a\x1c.lmwarden.v1.GetInfoResponse\"\x03\x90\x02\x01\x12O\n" +
 	"\tRunDoctor\x12\x1d.lmwarden.v1.RunDoctorRequest\x1a\x1e.lmwarden.v1.RunDoctorResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1988,8 +1988,8 @@ const file_lmwarden_v1_system_service_proto_rawDesc = "" +
 	"ListEvents\x12\x1e.lmwarden.v1.ListEventsRequest\x1a\x1f.lmwarden.v1.ListEventsResponse\"\x03\x90\x02\x01\x12R\n" +
 	"\vWatchEvents\x12\x1f.lmwarden.v1.WatchEventsRequest\x1a .lmwarden.v1.WatchEventsResponse0\x01\x12C\n" +
 	"\x06Backup\x12\x1a.lmwarden.v1.BackupRequest\x1a\x1b.lmwarden.v1.BackupResponse0\x01\x12d\n" +
-	"\x10DescribeSettings\x12$.lmwarden.v1.DescribeSettingsRequest\x1a%.lmwarden.v1.DescribeSettingsResponse\"\x03\x90\x02\x01\x12U\n" +
-	"\vListRecipes\x12\x1f.lmwarden.v1.ListRecipesRequest\x1a .lmwarden.v1.ListRecipesResponse\"\x03\x90\x02\x01\x12@\n" +
+	"\x10DescribeSettings\x12$.lmwarden.v1.DescribeSettingsRequest\x1a%.lmwarden.v1.DescribeSettingsResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\vListRecipes\x12\x1f.lmwarden.v1.ListRecipesRequest\x1a .lmwarden.v1.ListRecipesResponse\x12@\n" +
 	"\x05Watch\x12\x19.lmwarden.v1.WatchRequest\x1a\x1a.lmwarden.v1.WatchResponse0\x01B\xab\x01\n" +
 	"\x0fcom.lmwarden.v1B\x12SystemServiceProtoP\x01Z7github.com/lmwarden/lmwarden/gen/lmwarden/v1;lmwardenv1\xa2\x02\x03LXX\xaa\x02\vLmwarden.V1\xca\x02\vLmwarden\\V1\xe2\x02\x17Lmwarden\\V1\\GPBMetadata\xea\x02\fLmwarden::V1b\x06proto3"
 

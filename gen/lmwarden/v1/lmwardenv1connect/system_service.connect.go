@@ -92,10 +92,9 @@ var (
 	})
 	systemServiceListRecipesSpec = sync.OnceValue(func() connect.Spec {
 		return connect.Spec{
-			StreamType:       connect.StreamTypeUnary,
-			Schema:           v1.File_lmwarden_v1_system_service_proto.Services().ByName("SystemService").Methods().ByName("ListRecipes"),
-			Procedure:        SystemServiceListRecipesProcedure,
-			IdempotencyLevel: connect.IdempotencyNoSideEffects,
+			StreamType: connect.StreamTypeUnary,
+			Schema:     v1.File_lmwarden_v1_system_service_proto.Services().ByName("SystemService").Methods().ByName("ListRecipes"),
+			Procedure:  SystemServiceListRecipesProcedure,
 		}
 	})
 	systemServiceWatchSpec = sync.OnceValue(func() connect.Spec {
@@ -123,7 +122,8 @@ type SystemServiceClient interface {
 	// stated beside the fields in the API's own definition. Forms are drawn from it.
 	DescribeSettings(context.Context, *v1.DescribeSettingsRequest) (*v1.DescribeSettingsResponse, error)
 	// Returns what to paste into each client so that it speaks to this box, with the box's
-	// address and a model's name filled in.
+	// address and a model's name filled in. It is no call without side effects to clients,
+	// though it has none: those may be sent as GET, with the key in the URL.
 	ListRecipes(context.Context, *v1.ListRecipesRequest) (*v1.ListRecipesResponse, error)
 	// The one stream of a page: everything it shows, multiplexed, since a browser
 	// allows few connections to one host. Each part is sent now and when it changed.
@@ -213,7 +213,8 @@ type SystemServiceHandler interface {
 	// stated beside the fields in the API's own definition. Forms are drawn from it.
 	DescribeSettings(context.Context, *v1.DescribeSettingsRequest) (*v1.DescribeSettingsResponse, error)
 	// Returns what to paste into each client so that it speaks to this box, with the box's
-	// address and a model's name filled in.
+	// address and a model's name filled in. It is no call without side effects to clients,
+	// though it has none: those may be sent as GET, with the key in the URL.
 	ListRecipes(context.Context, *v1.ListRecipesRequest) (*v1.ListRecipesResponse, error)
 	// The one stream of a page: everything it shows, multiplexed, since a browser
 	// allows few connections to one host. Each part is sent now and when it changed.
