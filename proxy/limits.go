@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // limiter counts what a tenant or a model takes against its limits. It is carried over
@@ -154,13 +156,52 @@ func (x *exchange) limit(l *limiter) error {
 	return nil
 }
 
-// endLimits gives back what limit took, and counts the tokens that were computed: the
-// prompt without what was cached, and the answer.
+// endLimits gives back what limit took, and counts the tokens that were computed.
 func (x *exchange) endLimits(now time.Time) {
-	tokens := max(x.usage.Prompt, 0) - max(x.usage.Cached, 0) + max(x.usage.Completion, 0)
-	for _, l := range x.limiters {
-		l.end(now, max(tokens, 0))
+	if len(x.limiters) == 0 {
+		return
 	}
+	tokens := x.computed()
+	for _, l := range x.limiters {
+		l.end(now, tokens)
+	}
+}
+
+// computed returns the tokens that an engine computed for the request: the prompt without
+// what was cached, and the answer. Engines report them at the end of an answer, and of one
+// that was cut they are estimated: else who leaves before the end would pay nothing. The
+// prompt is then what the decision expected, of an answer every event counts as a token.
+// Of one without a stream, nobody can tell how far it came.
+func (x *exchange) computed() int {
+	u := x.usage
+	prompt, answer := max(u.Prompt-max(u.Cached, 0), 0), max(u.Completion, 0)
+	cut := x.gone
+	if x.flow != nil {
+		seen := x.flow.State()
+		if cut = !seen.Done; cut {
+			answer = max(answer, seen.Events)
+		}
+	}
+	if !cut || x.attempts == 0 || !x.served && !x.gone || !reads(x.api) {
+		return prompt + answer
+	}
+	expected := x.place.decision.Uncached
+	switch {
+	case u.Prompt < 0:
+		prompt = expected
+	case u.Cached < 0:
+		prompt = min(prompt, expected)
+	}
+	return prompt + answer
+}
+
+// reads says whether engines read prompts on a surface.
+func reads(api wire.API) bool {
+	switch api {
+	case wire.APIEmbeddings, wire.APIRerank, wire.APIScore:
+		return true
+	}
+	return api.Generates()
 }
 
 // bodyLimit returns the longest body that may be read, in bytes, and whose limit that is:

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // limited returns a box whose key "secret" is of tenant "team", with limits on that
@@ -108,6 +110,70 @@ func TestTokensPerMinute(t *testing.T) {
 				t.Errorf("got %d %s after the time it was told", got.status, got.body)
 			}
 		})
+	}
+}
+
+// Who leaves before the engine says what it computed pays for what is known of it.
+func TestCutAnswersAreCharged(t *testing.T) {
+	for _, path := range []string{"/v1/chat/completions", "/v1/embeddings"} {
+		for _, stream := range []bool{true, false} {
+			bubble(t, func(t *testing.T) {
+				script := silentUntilGone
+				if stream {
+					script = tokensUntilGone(100 * time.Millisecond)
+				}
+				b := limited(t, true, Limits{TokensPerMinute: 1}, script)
+				ctx, leave := context.WithTimeout(context.Background(), 10*time.Second)
+				defer leave()
+				if got := b.do(b.request(ctx, path, chat("m", stream), "Authorization", "Bearer secret")); got.err == nil {
+					t.Fatalf("%s, stream %t: the request was answered: %d %s", path, stream, got.status, got.body)
+				}
+				synctest.Wait()
+				wantLimited(t, b.ask("/v1/chat/completions", "secret"), "60", "1 token a minute")
+				if got := b.lastRecord(); got.Prompt != -1 || got.Completion != -1 {
+					t.Errorf("%s, stream %t: the record takes the estimate for a figure of the engine: %+v", path, stream, got)
+				}
+				b.wantIdle()
+			})
+		}
+	}
+}
+
+// What is charged of a request, by how it ended and what the engine said.
+func TestComputed(t *testing.T) {
+	stream := func(api wire.API, frames ...string) *wire.Stream {
+		s := wire.NewStream(api, wire.StreamOptions{})
+		for _, f := range frames {
+			s.Write([]byte(f))
+		}
+		return s
+	}
+	chunks := chatChunks(7) // nine events
+	start := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":900,\"output_tokens\":0}}}\n\n"
+	for name, test := range map[string]struct {
+		x    *exchange
+		want int
+	}{
+		"whole":                       {&exchange{api: wire.APIChat, served: true, usage: wire.Usage{Prompt: 20, Cached: 16, Completion: 5}}, 9},
+		"whole stream":                {&exchange{api: wire.APIChat, served: true, flow: stream(wire.APIChat, append(chunks, usageFrame, doneFrame)...)}, 9},
+		"stream, left":                {&exchange{api: wire.APIChat, served: true, gone: true, flow: stream(wire.APIChat, chunks...)}, 109},
+		"stream, cut by the engine":   {&exchange{api: wire.APIChat, served: true, flow: stream(wire.APIChat, chunks...)}, 109},
+		"messages, left at the start": {&exchange{api: wire.APIMessages, served: true, gone: true, flow: stream(wire.APIMessages, start)}, 101},
+		"left before the first byte":  {&exchange{api: wire.APIChat, gone: true, usage: wire.NoUsage()}, 100},
+		"refused by the engine":       {&exchange{api: wire.APIChat, usage: wire.NoUsage()}, 0},
+		"no prompt to read":           {&exchange{api: wire.APITokenize, gone: true, usage: wire.NoUsage()}, 0},
+	} {
+		x := test.x
+		x.attempts, x.place.decision.Uncached = 1, 100
+		if x.flow != nil {
+			x.usage = x.flow.State().Usage
+		}
+		if got := x.computed(); got != test.want {
+			t.Errorf("%s: %d tokens, want %d", name, got, test.want)
+		}
+		if x.attempts = 0; x.gone && x.flow == nil && x.computed() != 0 {
+			t.Errorf("%s: charged though it never left the door", name)
+		}
 	}
 }
 

@@ -268,6 +268,7 @@ func (c *Core) decide(ti int32, d *Decision, class Class, to int) {
 	t.inc = c.replicas[to].Incarnation
 	t.sharedHeld = c.replicas[to].cache.holds(t.shared)
 	t.uncached = max(0, t.tokens-c.shadow.cached(c, t.conv, t.shared, to))
+	d.Uncached = int(t.uncached)
 	c.reserve(t, to, class)
 }
 

@@ -179,6 +179,7 @@ type Decision struct {
 	MissExpected Miss          // why the cache is not expected to help
 	Trial        uint32        // trial that the conversation takes part in, or 0
 	Arm          int           // its arm there, 0 or 1
+	Uncached     int           // tokens of the prompt that the replica is expected to compute
 	// Terms holds the placement terms per replica, when a placement was made. It is
 	// valid until the next call of the core; copy it to keep it.
 	Terms []Term

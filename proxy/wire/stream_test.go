@@ -71,25 +71,25 @@ func TestStreamReadsUsageFromEveryShape(t *testing.T) {
 		api      API
 		want     State
 	}{
-		{"chat", chatStream, APIChat, State{Usage: full, First: true, Finish: true, Done: true}},
-		{"chat without usage", strings.Replace(chatStream, usageFrame, "", 1), APIChat, State{Usage: NoUsage(), First: true, Finish: true, Done: true}},
-		{"chat, details null as of old", strings.Replace(chatStream, `{"cached_tokens":896,"created_cache_tokens":0}`, "null", 1), APIChat, State{Usage: Usage{968, -1, 12}, First: true, Finish: true, Done: true}},
-		{"chat, cut", chunkFrame("a", ""), APIChat, State{Usage: NoUsage(), First: true}},
-		{"chat, continuous usage", chunkFrame("a", `,"usage":{"prompt_tokens":5,"completion_tokens":1}`) + chunkFrame("b", `,"usage":{"prompt_tokens":5,"completion_tokens":2}`), APIChat, State{Usage: Usage{5, -1, 2}, First: true}},
-		{"chat, usage null on chunks", chunkFrame("a", `,"usage":null`), APIChat, State{Usage: NoUsage(), First: true}},
+		{"chat", chatStream, APIChat, State{Usage: full, First: true, Events: 4, Finish: true, Done: true}},
+		{"chat without usage", strings.Replace(chatStream, usageFrame, "", 1), APIChat, State{Usage: NoUsage(), First: true, Events: 3, Finish: true, Done: true}},
+		{"chat, details null as of old", strings.Replace(chatStream, `{"cached_tokens":896,"created_cache_tokens":0}`, "null", 1), APIChat, State{Usage: Usage{968, -1, 12}, First: true, Events: 4, Finish: true, Done: true}},
+		{"chat, cut", chunkFrame("a", ""), APIChat, State{Usage: NoUsage(), First: true, Events: 1}},
+		{"chat, continuous usage", chunkFrame("a", `,"usage":{"prompt_tokens":5,"completion_tokens":1}`) + chunkFrame("b", `,"usage":{"prompt_tokens":5,"completion_tokens":2}`), APIChat, State{Usage: Usage{5, -1, 2}, First: true, Events: 2}},
+		{"chat, usage null on chunks", chunkFrame("a", `,"usage":null`), APIChat, State{Usage: NoUsage(), First: true, Events: 1}},
 		{"chat, only comments", ": a\n\n:b\n\n", APIChat, State{Usage: NoUsage()}},
 		{"chat, error at once", "data: {\"error\":{\"message\":\"out of range\"}}\n\n" + doneFrame, APIChat, State{Usage: NoUsage(), Failed: true, Done: true}},
-		{"chat, error null", chunkFrame("a", `,"error":null`), APIChat, State{Usage: NoUsage(), First: true}},
-		{"completions", `data: {"choices":[{"index":0,"text":"a","finish_reason":"length"}]}` + "\n\n" + usageFrame + doneFrame, APICompletions, State{Usage: full, First: true, Finish: true, Done: true}},
-		{"messages", messagesStream, APIMessages, State{Usage: full, First: true, Finish: true, Done: true}},
-		{"messages of old", strings.Replace(messagesStream, `"input_tokens":72,"output_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":896`, `"input_tokens":968,"output_tokens":12`, 1), APIMessages, State{Usage: Usage{968, -1, 12}, First: true, Finish: true, Done: true}},
-		{"messages, delta with output only", strings.Replace(messagesStream, `"input_tokens":72,"output_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":896`, `"output_tokens":12`, 1), APIMessages, State{Usage: Usage{968, -1, 12}, First: true, Finish: true, Done: true}},
+		{"chat, error null", chunkFrame("a", `,"error":null`), APIChat, State{Usage: NoUsage(), First: true, Events: 1}},
+		{"completions", `data: {"choices":[{"index":0,"text":"a","finish_reason":"length"}]}` + "\n\n" + usageFrame + doneFrame, APICompletions, State{Usage: full, First: true, Events: 2, Finish: true, Done: true}},
+		{"messages", messagesStream, APIMessages, State{Usage: full, First: true, Events: 7, Finish: true, Done: true}},
+		{"messages of old", strings.Replace(messagesStream, `"input_tokens":72,"output_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":896`, `"input_tokens":968,"output_tokens":12`, 1), APIMessages, State{Usage: Usage{968, -1, 12}, First: true, Events: 7, Finish: true, Done: true}},
+		{"messages, delta with output only", strings.Replace(messagesStream, `"input_tokens":72,"output_tokens":12,"cache_creation_input_tokens":0,"cache_read_input_tokens":896`, `"output_tokens":12`, 1), APIMessages, State{Usage: Usage{968, -1, 12}, First: true, Events: 7, Finish: true, Done: true}},
 		{"messages, only pings", "event: ping\ndata: {\"type\":\"ping\"}\n\n", APIMessages, State{Usage: NoUsage()}},
 		{"messages, error", "event: error\ndata: {\"type\":\"error\"}\n\n", APIMessages, State{Usage: NoUsage(), Failed: true}},
-		{"messages without event fields", strings.ReplaceAll(messagesStream, "event: ", ": "), APIMessages, State{Usage: full, First: true, Finish: true, Done: true}},
-		{"responses", responsesStream, APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Finish: true, Done: true, ResponseID: "resp_1", Sequence: 2}},
+		{"messages without event fields", strings.ReplaceAll(messagesStream, "event: ", ": "), APIMessages, State{Usage: full, First: true, Events: 7, Finish: true, Done: true}},
+		{"responses", responsesStream, APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Events: 2, Finish: true, Done: true, ResponseID: "resp_1", Sequence: 2}},
 		{"responses, announced only", responsesStream[:strings.Index(responsesStream, "event: response.output")], APIResponses, State{Usage: NoUsage(), ResponseID: "resp_1", Sequence: 2}},
-		{"responses, failed", strings.Replace(responsesStream, "event: response.completed", "event: response.failed", 1), APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Failed: true, Done: true, ResponseID: "resp_1", Sequence: 2}},
+		{"responses, failed", strings.Replace(responsesStream, "event: response.completed", "event: response.failed", 1), APIResponses, State{Usage: Usage{961, 896, 12}, First: true, Events: 1, Failed: true, Done: true, ResponseID: "resp_1", Sequence: 2}},
 	} {
 		for ending, change := range endings {
 			in := change(tc.in)
@@ -161,7 +161,7 @@ func TestStreamDoesNotBelieveHalfAFrame(t *testing.T) {
 			if o.Requested == "" && got != in {
 				t.Fatalf("cut at %d: got %q", cut, got)
 			}
-			if s.State() != (State{Usage: NoUsage(), First: true}) {
+			if s.State() != (State{Usage: NoUsage(), First: true, Events: 1}) {
 				t.Fatalf("cut at %d: %+v", cut, s.State())
 			}
 		}

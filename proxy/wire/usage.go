@@ -92,6 +92,9 @@ type State struct {
 	// First is true once the first event came that the engine made: not a comment, a
 	// ping, an announcement of the responses surface or an error.
 	First bool
+	// Events counts these from the first one on. An engine sends at least one for each
+	// step in which it made tokens.
+	Events int
 	// Finish is true once the answer said why it ended; Done once the end marker of the
 	// surface came. A stream that ends without Done was cut.
 	Finish, Done bool
@@ -129,6 +132,9 @@ func (s *State) see(api API, e *event) (usageOnly bool) {
 	return false
 }
 
+// made notes an event that the engine made.
+func (s *State) made() { s.First, s.Events = true, s.Events+1 }
+
 // seeChunk notes a chunk of chat or completions.
 func (s *State) seeChunk(api API, data []byte) (usageOnly bool) {
 	if bytes.Equal(bytes.TrimSpace(data), doneMarker) {
@@ -141,7 +147,7 @@ func (s *State) seeChunk(api API, data []byte) (usageOnly bool) {
 			return false
 		}
 	}
-	s.First = true
+	s.made()
 	s.Finish = s.Finish || finished(data)
 	if !bytes.Contains(data, keyUsage) {
 		return false
@@ -243,7 +249,7 @@ func (s *State) seeMessages(e *event) {
 		s.Done = true // not of this surface, but engines send it
 		return
 	}
-	s.First = true
+	s.made()
 }
 
 // seeResponses notes an event of the responses surface.
@@ -273,7 +279,7 @@ func (s *State) seeResponses(e *event) {
 		s.Done = true // not of this surface, but engines send it
 		return
 	}
-	s.First = true
+	s.made()
 }
 
 // readResponse reads id and usage of the response that an event carries.

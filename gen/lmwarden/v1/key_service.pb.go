@@ -118,7 +118,8 @@ type KeyLimits struct {
 	MaxRequestsPerMinute *uint32 `protobuf:"varint,2,opt,name=max_requests_per_minute,json=maxRequestsPerMinute,proto3,oneof" json:"max_requests_per_minute,omitempty"`
 	// Tokens in a minute that engines compute: of a prompt what was not cached, and the
 	// answer. They are known when an answer ends; then nothing is let in until the minutes
-	// have paid for them.
+	// have paid for them. Of an answer that was cut, as by a client that left, they are
+	// estimated.
 	MaxTokensPerMinute *uint32 `protobuf:"varint,3,opt,name=max_tokens_per_minute,json=maxTokensPerMinute,proto3,oneof" json:"max_tokens_per_minute,omitempty"`
 	// Largest request body, in bytes. The daemon's own max_body_bytes holds as well.
 	MaxBodyBytes *uint64 `protobuf:"varint,4,opt,name=max_body_bytes,json=maxBodyBytes,proto3,oneof" json:"max_body_bytes,omitempty"`

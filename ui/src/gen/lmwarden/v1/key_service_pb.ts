@@ -91,7 +91,8 @@ export type KeyLimits = Message<"lmwarden.v1.KeyLimits"> & {
   /**
    * Tokens in a minute that engines compute: of a prompt what was not cached, and the
    * answer. They are known when an answer ends; then nothing is let in until the minutes
-   * have paid for them.
+   * have paid for them. Of an answer that was cut, as by a client that left, they are
+   * estimated.
    *
    * @generated from field: optional uint32 max_tokens_per_minute = 3;
    */
