@@ -60,5 +60,5 @@ test("the engine's settings say that they restart the replicas", async ({ page }
   await page.getByRole("button", { name: "Show the engine's settings" }).click();
   const form = page.getByRole("region", { name: "Engine settings" });
   await expect(form.getByLabel("KV cache type")).toBeVisible();
-  await expect(form.getByText("restart, rolling").first()).toBeVisible();
+  await expect(form.getByText("restarts replicas").first()).toBeVisible();
 });
