@@ -1,34 +1,10 @@
 package store
 
-import (
-	"fmt"
-
-	"go.etcd.io/bbolt"
-)
-
-// bucketComparisons is made with the first comparison, so that a database without one can
-// still be opened by a release that does not know it.
-var bucketComparisons = []byte("comparisons")
+import "go.etcd.io/bbolt"
 
 // Comparisons returns what is kept of comparisons by the name of their model, the broken
 // records among them.
-func (s *Store) Comparisons() ([]Record, error) {
-	var records []Record
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		bucket := tx.Bucket(bucketComparisons)
-		if bucket == nil {
-			return nil
-		}
-		return bucket.ForEach(func(k, v []byte) error {
-			records = append(records, decodeRecord(string(k), v))
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("the comparisons cannot be read from %s: %w", s.db.Path(), err)
-	}
-	return records, nil
-}
+func (s *Store) Comparisons() ([]Record, error) { return s.records(bucketComparisons) }
 
 // PutComparison keeps the comparison of a model in place of the one before.
 func (s *Store) PutComparison(model string, data []byte) error {

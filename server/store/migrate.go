@@ -19,10 +19,6 @@ var migrations = []func(*bbolt.Tx) error{
 		_, err := tx.CreateBucketIfNotExists(bucketModels)
 		return err
 	},
-	func(tx *bbolt.Tx) error {
-		_, err := tx.CreateBucketIfNotExists(bucketKeys)
-		return err
-	},
 }
 
 // migrate brings the database to the newest schema in one transaction, after a copy

@@ -30,9 +30,12 @@ type Store struct {
 	MovedAside string
 }
 
+// The first schema has the bucket of models. The others are made with their first record,
+// so that a database without one can still be opened by a release that does not know them.
 var (
-	bucketModels = []byte("models")
-	bucketKeys   = []byte("keys")
+	bucketModels      = []byte("models")
+	bucketKeys        = []byte("keys")
+	bucketComparisons = []byte("comparisons")
 )
 
 // Open opens the database at path and makes it, mode 0600, with its directory, mode
@@ -146,11 +149,15 @@ func (s *Store) Models() ([]Record, error) { return s.records(bucketModels) }
 // Keys returns what is stored of API keys by name, the broken records among them.
 func (s *Store) Keys() ([]Record, error) { return s.records(bucketKeys) }
 
-// records returns all records of a bucket by name.
+// records returns all records of a bucket by name, none when there is no bucket yet.
 func (s *Store) records(bucket []byte) ([]Record, error) {
 	var records []Record
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucket).ForEach(func(k, v []byte) error {
+		found := tx.Bucket(bucket)
+		if found == nil {
+			return nil
+		}
+		return found.ForEach(func(k, v []byte) error {
 			records = append(records, decodeRecord(string(k), v))
 			return nil
 		})
@@ -207,7 +214,10 @@ func (s *Store) DeleteModel(name string, seen uint64) error {
 // the error is a *StaleError with the current one, which is 0 when there is none.
 func (s *Store) PutKey(name string, seen uint64, data []byte) (revision uint64, err error) {
 	err = s.db.Update(func(tx *bbolt.Tx) error {
-		keys := tx.Bucket(bucketKeys)
+		keys, err := tx.CreateBucketIfNotExists(bucketKeys)
+		if err != nil {
+			return err
+		}
 		var current uint64
 		if value := keys.Get([]byte(name)); value != nil {
 			current = decodeRecord(name, value).Revision
