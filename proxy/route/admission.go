@@ -318,47 +318,6 @@ func (c *Core) goPlain(ti int32) {
 	c.handOut(ti, &d)
 }
 
-// Requeue puts a forwarded request that got no first byte back to the door, with its
-// time of arrival; its replica is not tried again. The decision comes through
-// Released. False means that the request cannot be held and its reservation is
-// unchanged: use [Core.Reroute].
-func (c *Core) Requeue(now time.Time, t Ticket) bool {
-	c.advance(now)
-	c.derive()
-	ti := c.tickets.find(t)
-	if ti == none {
-		return false
-	}
-	tk := c.tickets.at(ti)
-	if !tk.reserved || tk.firstByte || tk.bound || !c.holdable(tk) || tk.class > ClassRehomed {
-		return false
-	}
-	failed := tk.replica
-	tk.tried = append(tk.tried, failed)
-	if !c.untried(tk) {
-		tk.tried = tk.tried[:len(tk.tried)-1]
-		return false
-	}
-	c.replicas[failed].fail(c.at)
-	c.unreserve(tk)
-	if v := c.table.at(tk.conv); v.home == failed {
-		c.expel(tk.conv, true)
-	}
-	c.enqueue(ti)
-	c.pump()
-	return true
-}
-
-// untried tells whether a usable replica is left that has not failed the ticket.
-func (c *Core) untried(t *ticket) bool {
-	for i := range c.replicas[:c.present] {
-		if c.replicas[i].usable() && !t.wasTried(int32(i)) {
-			return true
-		}
-	}
-	return false
-}
-
 // room returns the most tokens that any replica has free for one more conversation.
 func (c *Core) room() int64 {
 	most := int64(0)

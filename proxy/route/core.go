@@ -91,6 +91,7 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 		if i >= len(rs) {
 			if i < c.present {
 				r.Replica = Replica{}
+				c.absolve(i)
 				c.evacuate(i)
 				c.cacheLost(i)
 			}
@@ -207,12 +208,15 @@ func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 	if !tk.reserved || tk.firstByte || tk.bound || tk.class == ClassClientPinned {
 		return false
 	}
-	c.replicas[tk.replica].fail(c.at)
-	tk.tried = append(tk.tried, tk.replica)
+	failed, before := tk.replica, len(tk.tried)
+	blamed := c.blame(tk)
 	next := Decision{Replica: none, Home: none}
 	to := c.elsewhere(tk, &next)
+	if blamed {
+		c.replicas[failed].fail(c.at)
+	}
 	if to == none {
-		tk.tried = tk.tried[:len(tk.tried)-1]
+		tk.tried = tk.tried[:before]
 		return false
 	}
 	seated := tk.conv != none && c.table.at(tk.conv).admitted

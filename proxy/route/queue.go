@@ -104,9 +104,9 @@ func (c *Core) walk() {
 		v := c.table.at(t.conv)
 		to := none
 		switch {
-		case v.admitted && !v.yield:
+		case v.admitted && !v.yield && !t.wasTried(v.home):
 			to = int(v.home) // another request of it was let in
-		case !v.admitted && need <= room:
+		case (!v.admitted || t.wasTried(v.home)) && need <= room:
 			if to = c.placeAtDoor(t); to != none {
 				c.clear(t, to)
 			}
@@ -119,7 +119,7 @@ func (c *Core) walk() {
 		}
 		if to == none {
 			head = false
-			closed = closed || c.at-t.arrived > c.door.fill
+			closed = closed || c.at-t.arrived > c.door.fill && len(t.tried) == 0
 			continue
 		}
 		c.letIn(ti, to)

@@ -38,13 +38,14 @@ func (c *Core) Strand(now time.Time, t Ticket) bool {
 		return false
 	}
 	failed := tk.replica
-	if r := &c.replicas[failed]; r.usable() && r.Incarnation == tk.inc {
-		r.fail(c.at)
-		tk.tried = append(tk.tried, failed)
+	if c.blame(tk) {
+		c.replicas[failed].fail(c.at)
 	}
 	c.unreserve(tk)
-	if tk.conv != none && c.table.at(tk.conv).home == failed {
-		c.expel(tk.conv, true)
+	if tk.conv != none {
+		if v := c.table.at(tk.conv); v.home == failed && v.through == 0 {
+			c.expel(tk.conv, true)
+		}
 	}
 	c.strand(ti)
 	c.rescue()
@@ -63,14 +64,6 @@ func (c *Core) QueueTime() time.Duration {
 		turn = c.learned.service.value
 	}
 	return time.Duration(float64(c.held()) * turn / float64(max(1, c.inFlight)) * float64(time.Second))
-}
-
-// absolve forgets that a replica has failed requests: it is gone, or begins a new life.
-func (c *Core) absolve(replica int) {
-	for _, ti := range c.door.stranded {
-		t := c.tickets.at(ti)
-		t.tried = slices.DeleteFunc(t.tried, func(r int32) bool { return r == int32(replica) })
-	}
 }
 
 // rescue lets those go on that wait for a replica, in order of arrival, as far as there
