@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -102,12 +103,31 @@ func (s *suite) ask(t *testing.T, url string, request [2]string, name string, he
 	return peerAnswer{answer.StatusCode, answer.Header, text}
 }
 
+// engineKey returns the key that the daemon made for the present life of an engine.
+func engineKey(t *testing.T, pid int) string {
+	t.Helper()
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut("\x00"+string(env), "\x00VLLM_API_KEY=")
+	if !ok {
+		t.Fatalf("the environment of process %d has no key for the engine", pid)
+	}
+	key, _, _ := strings.Cut(rest, "\x00")
+	return key
+}
+
 // peers sends each request to a real engine and through the daemon to the same one: the
 // answers are the same, and by an alias only the model's name differs.
 func (s *suite) peers(t *testing.T) {
-	engine := s.replicas(t)[0].GetUrl()
+	replica := s.replicas(t)[0]
+	engine, key := replica.GetUrl(), engineKey(t, int(replica.GetPid()))
 	for _, request := range peerRequests {
-		want := s.ask(t, engine, request, model)
+		want := s.ask(t, engine, request, model, "Authorization", "Bearer "+key)
+		if want.Status == http.StatusUnauthorized {
+			t.Fatalf("the engine does not take its own key: %s", want.Body)
+		}
 		got := s.ask(t, s.InferenceURL, request, model, "X-Data-Parallel-Rank", "0")
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s %s (-engine +daemon):\n%s", request[0], request[1], d)
