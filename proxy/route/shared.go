@@ -109,7 +109,38 @@ func (c *Core) learnShared(i int32, cached int64) {
 		c.replicas[k].live.resize(i, delta)
 		c.replicas[k].working.resize(i, delta)
 		c.replicas[k].places.resize(i, delta)
+		c.shift(k, i, delta)
 	}
+	for l := range listIdle { // the live ones
+		for k := c.table.lists[l].head; k != none; k = c.table.at(k).next {
+			if v := c.table.at(k); v.shared == i && v.home != none && v.live >= live {
+				c.setLive(k, v.live)
+			}
+		}
+	}
+}
+
+// shift takes what is now known to be shared out of the own parts of all that stand on
+// replica r with the shared prompt: each counted it as its own until now.
+func (c *Core) shift(r int, shared int32, delta int64) {
+	rep := &c.replicas[r]
+	for _, s := range [...]*seats{&rep.idle, &rep.busy} {
+		for k := s.first; k != none; k = c.table.at(k).seatNext {
+			if v := c.table.at(k); v.shared == shared {
+				was := v.size
+				v.size = max(0, v.size-delta)
+				rep.places.own += v.size - was
+			}
+		}
+	}
+	for n := rep.newest; n != none; n = c.shadow.nodes[n].older {
+		if d := &c.shadow.nodes[n]; d.shared == shared {
+			was := d.own
+			d.own = max(minNodeTokens, d.own-delta)
+			rep.cache.own += d.own - was
+		}
+	}
+	c.shadow.trim(c, r)
 }
 
 // ledger sums tokens of conversations and counts each shared prompt once.
