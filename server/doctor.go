@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,6 +35,7 @@ func (c *control) doctor(ctx context.Context) []*lmwardenv1.Check {
 		c.checkSharedMemory(),
 		checkOpenFiles(openFiles()),
 		c.checkAccess(),
+		c.checkServedCertificates(),
 		c.checkReplicas(ctx),
 	}
 }
@@ -157,6 +159,25 @@ func (c *control) checkAccess() *lmwardenv1.Check {
 		admin = "a token"
 	}
 	return passed(name, "inference asks for %s; admin asks for %s", inference, admin)
+}
+
+func (c *control) checkServedCertificates() *lmwardenv1.Check {
+	const name = "certificates"
+	var served []string
+	for _, one := range []*certificate{c.access.inference, c.access.admin} {
+		if one == nil {
+			continue
+		}
+		leaf := one.served.Load().Leaf
+		if is := ageOf(leaf, c.now()); is != valid {
+			return failed(name, renewIt, "the %s", one.old(is))
+		}
+		served = append(served, fmt.Sprintf("that of %s is valid until %s", one.field, leaf.NotAfter.Format(time.RFC3339)))
+	}
+	if len(served) == 0 {
+		return passed(name, "none is needed, no listener speaks TLS")
+	}
+	return passed(name, "%s", strings.Join(served, "; "))
 }
 
 func (c *control) checkReplicas(ctx context.Context) *lmwardenv1.Check {

@@ -11,11 +11,12 @@ import (
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy"
+	"github.com/lmwarden/lmwarden/server/auth"
 	"github.com/lmwarden/lmwarden/server/store"
 )
 
 // everyKey stands for every key, and where no key is asked for, for all clients together.
-const everyKey = "*"
+const everyKey = auth.EveryKey
 
 // keyLimits is what keys may take, as stated: in the configuration file, or through the
 // API and kept in the store. Of two statements on one key the declared one counts and the

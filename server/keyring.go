@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/lmwarden/lmwarden/server/auth"
 )
@@ -20,19 +21,25 @@ type keyring struct {
 	keys map[string]string
 }
 
-// fileState tells one state of a file from the next.
+// fileState tells one state of a file from the next. The time of a change has the grain of
+// the kernel's clock, some milliseconds, and a copy may keep that of its original: so which
+// file it is counts, and when anything of it changed.
 type fileState struct {
-	changed time.Time
-	size    int64
-	err     string // why it cannot be looked at
+	device, inode    uint64
+	written, changed unix.Timespec
+	size             int64
+	err              string // why it cannot be looked at
 }
 
 func fileStateOf(file string) fileState {
-	info, err := os.Stat(file)
-	if err != nil {
-		return fileState{err: err.Error()}
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		return fileState{err: (&os.PathError{Op: "stat", Path: file, Err: err}).Error()}
 	}
-	return fileState{changed: info.ModTime(), size: info.Size()}
+	return fileState{
+		device: uint64(st.Dev), //nolint:unconvert // signed on some systems
+		inode:  st.Ino, written: st.Mtim, changed: st.Ctim, size: st.Size,
+	}
 }
 
 // openKeyring reads a file of keys; an empty name stands for none.

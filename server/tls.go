@@ -3,13 +3,14 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log"
 	"net"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,9 +25,37 @@ type certificate struct {
 	field             string // of the configuration: "inference_tls"
 	certFile, keyFile string
 
-	mu   sync.Mutex // guards what follows
-	seen [2]fileState
-	now  *tls.Certificate
+	// served is never nil. Handshakes load it and wait for no file.
+	served atomic.Pointer[tls.Certificate]
+
+	// What follows is for who calls refresh and aging: one goroutine.
+	seen   [2]fileState // of the files as they were last read
+	looked [2]fileState // of the files at the last look
+	told   age          // of the served one, as it was last told
+}
+
+// age says how near the end of its time a certificate is.
+type age int
+
+const (
+	valid   age = iota
+	ending      // it should have been renewed by now
+	expired     // clients refuse it
+)
+
+// renewBefore is how long before its end a certificate should be renewed.
+const renewBefore = 14 * 24 * time.Hour
+
+// ageOf returns the age of a certificate. One that lives for weeks only is renewed
+// in the last third of its life.
+func ageOf(leaf *x509.Certificate, now time.Time) age {
+	switch left := leaf.NotAfter.Sub(now); {
+	case left < 0:
+		return expired
+	case left < min(renewBefore, leaf.NotAfter.Sub(leaf.NotBefore)/3):
+		return ending
+	}
+	return valid
 }
 
 // openCertificate reads the certificate of a listener; nil files stand for none, and then
@@ -44,7 +73,8 @@ func openCertificate(field string, files *lmwardenv1.TlsFiles) (*certificate, er
 	if err != nil {
 		return nil, err
 	}
-	c.now = pair
+	c.looked = c.seen
+	c.served.Store(pair)
 	return c, nil
 }
 
@@ -70,10 +100,13 @@ func checkTLS(field string, files *lmwardenv1.TlsFiles) error {
 // checkCertificates reads the certificates of both listeners. What this user may not read
 // is a note, since the daemon's user may.
 func checkCertificates(cfg *lmwardenv1.Config) (notes []string, err error) {
-	for field, files := range map[string]*lmwardenv1.TlsFiles{"inference_tls": cfg.GetInferenceTls(), "admin_tls": cfg.GetAdminTls()} {
-		_, bad := openCertificate(field, files)
+	for _, one := range []struct {
+		field string
+		files *lmwardenv1.TlsFiles
+	}{{"inference_tls", cfg.GetInferenceTls()}, {"admin_tls", cfg.GetAdminTls()}} {
+		_, bad := openCertificate(one.field, one.files)
 		if errors.Is(bad, fs.ErrPermission) {
-			notes = append(notes, fmt.Sprintf("%s: its files cannot be read by this user; the daemon's user must", field))
+			notes = append(notes, fmt.Sprintf("%s: its files cannot be read by this user; the daemon's user must", one.field))
 			bad = nil
 		}
 		err = errors.Join(err, bad)
@@ -97,14 +130,15 @@ func (c *certificate) read() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// refresh reads the files again if they have changed, and says whether there is another
-// certificate. With an error the one before is kept. The error is returned once for each
-// state of the files.
+// refresh reads the files again if they have changed and then stood still since the last
+// look, and says whether there is another certificate: it and its key are replaced one
+// after the other. With an error the one before is kept. The error is returned once for
+// each state of the files.
 func (c *certificate) refresh() (changed bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	now := c.states()
-	if now == c.seen {
+	still := now == c.looked
+	c.looked = now
+	if now == c.seen || !still {
 		return false, nil
 	}
 	c.seen = now
@@ -112,15 +146,36 @@ func (c *certificate) refresh() (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("the changed certificate is not used, the one read before still counts; correct it: %w", err)
 	}
-	c.now = pair
+	c.served.Store(pair)
+	c.told = valid
 	return true, nil
 }
 
+// aging returns the age of the served certificate, and whether that has become worse since
+// it was last asked for.
+func (c *certificate) aging(now time.Time) (is age, worse bool) {
+	is = ageOf(c.served.Load().Leaf, now)
+	worse = is > c.told
+	c.told = is
+	return is, worse
+}
+
+// old says of the served certificate, of an age other than valid, what is wrong with it:
+// "certificate of ... has expired ...".
+func (c *certificate) old(is age) string {
+	ends := c.served.Load().Leaf.NotAfter.Format(time.RFC3339)
+	if is == expired {
+		return fmt.Sprintf("certificate of %s in %s has expired at %s, and clients refuse it", c.field, c.certFile, ends)
+	}
+	return fmt.Sprintf("certificate of %s in %s expires at %s, and clients refuse it then", c.field, c.certFile, ends)
+}
+
+// renewIt is what to do about an old certificate.
+const renewIt = "Renew it and put it in place of the old one with its key; it is read without a restart."
+
 // current returns the certificate for a handshake.
 func (c *certificate) current(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now, nil
+	return c.served.Load(), nil
 }
 
 // listener returns one that speaks TLS: HTTP/2 and HTTP/1.1, as the client likes best.
@@ -166,7 +221,7 @@ func (s *Server) watchCertificates(events *stats.Events, all ...*certificate) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				refreshCertificates(events, all)
+				refreshCertificates(events, all, time.Now())
 			}
 		}
 	}()
@@ -177,17 +232,28 @@ func (s *Server) watchCertificates(events *stats.Events, all ...*certificate) {
 	})
 }
 
-// refreshCertificates looks once at the files of certificates and tells what came of it.
-func refreshCertificates(events *stats.Events, all []*certificate) {
+// refreshCertificates looks once at the files of certificates and at their age, and tells
+// what came of it.
+func refreshCertificates(events *stats.Events, all []*certificate, now time.Time) {
+	tell := func(severity stats.Severity, kind, message string) {
+		events.Add(stats.Event{Severity: severity, Kind: kind, Replica: box, Message: message})
+	}
 	for _, c := range all {
 		if c == nil {
 			continue
 		}
 		switch changed, err := c.refresh(); {
 		case err != nil:
-			events.Add(stats.Event{Severity: stats.Error, Kind: "certificate_not_read", Replica: box, Message: err.Error()})
+			tell(stats.Error, "certificate_not_read", err.Error())
 		case changed:
-			events.Add(stats.Event{Severity: stats.Note, Kind: "certificate_changed", Replica: box, Message: fmt.Sprintf("The certificate of %s has changed; clients that connect from now on see the new one.", c.field)})
+			tell(stats.Note, "certificate_changed", fmt.Sprintf("The certificate of %s has changed; clients that connect from now on see the new one.", c.field))
+		}
+		switch is, worse := c.aging(now); {
+		case !worse:
+		case is == expired:
+			tell(stats.Error, "certificate_expired", fmt.Sprintf("The %s. %s", c.old(is), renewIt))
+		default:
+			tell(stats.Warning, "certificate_expires", fmt.Sprintf("The %s. %s", c.old(is), renewIt))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +28,16 @@ import (
 	"github.com/lmwarden/lmwarden/server/stats"
 )
 
-// writeCertificate writes a certificate for 127.0.0.1 that ends at a time, and returns its
-// serial number and the pool that trusts it.
+// putFile puts a file in place of another at once, as whoever renews a certificate should.
+func putFile(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(name+".new", data, 0o600), os.Rename(name+".new", name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeCertificate writes a certificate for 127.0.0.1 of 90 days that ends at a time, and
+// returns its serial number and the pool that trusts it.
 func writeCertificate(t *testing.T, files *lmwardenv1.TlsFiles, ends time.Time) (*big.Int, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -40,7 +49,7 @@ func writeCertificate(t *testing.T, files *lmwardenv1.TlsFiles, ends time.Time) 
 		t.Fatal(err)
 	}
 	form := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "box"}, NotBefore: ends.Add(-48 * time.Hour), NotAfter: ends,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "box"}, NotBefore: ends.AddDate(0, 0, -90), NotAfter: ends,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IsCA: true, BasicConstraintsValid: true,
 	}
@@ -52,13 +61,8 @@ func writeCertificate(t *testing.T, files *lmwardenv1.TlsFiles, ends time.Time) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = errors.Join(
-		os.WriteFile(files.GetCertFile(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(files.GetKeyFile(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
+	putFile(t, files.GetCertFile(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	putFile(t, files.GetKeyFile(), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 	parsed, err := x509.ParseCertificate(der)
 	if err != nil {
 		t.Fatal(err)
@@ -147,44 +151,94 @@ func TestListenersSpeakInTheClear(t *testing.T) {
 	streams(t, speaking(t, nil, clear2), base, "HTTP/2.0")
 }
 
-// A renewed certificate is shown to who connects next; one that cannot be used changes
-// nothing and is reported once.
+// A renewed certificate is shown to who connects next, when both of its files are there;
+// one that cannot be used changes nothing and is reported once.
 func TestRenewedCertificate(t *testing.T) {
-	files := tlsFiles(t)
-	first, _ := writeCertificate(t, files, time.Now().Add(time.Hour))
+	files, next := tlsFiles(t), tlsFiles(t)
+	first, _ := writeCertificate(t, files, time.Now().AddDate(0, 0, 30))
 	c, err := openCertificate("inference_tls", files)
 	if err != nil {
 		t.Fatal(err)
 	}
 	events := stats.NewEvents()
-	shown := func() *big.Int {
-		pair, err := c.current(nil)
-		if err != nil {
+	// look is one look at the files, which finds a certificate served and events told.
+	look := func(what string, serial *big.Int, kinds ...string) {
+		t.Helper()
+		refreshCertificates(events, []*certificate{nil, c}, time.Now())
+		if pair, err := c.current(nil); err != nil || pair.Leaf.SerialNumber.Cmp(serial) != 0 {
+			t.Errorf("%s: the wrong certificate is served, %v", what, err)
+		}
+		wantKinds(t, what, events, kinds...)
+	}
+	look("unchanged", first)
+	second, _ := writeCertificate(t, next, time.Now().AddDate(0, 0, 60))
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
 			t.Fatal(err)
 		}
-		return pair.Leaf.SerialNumber
 	}
-	refresh := func() { refreshCertificates(events, []*certificate{nil, c}) }
-	refresh()
-	if shown().Cmp(first) != 0 {
-		t.Error("an unchanged file was another certificate")
+	move(next.GetCertFile(), files.GetCertFile())
+	look("the certificate is new, its key is not", first)
+	move(next.GetKeyFile(), files.GetKeyFile())
+	look("both are new, a moment ago", first)
+	look("both are new", second, "certificate_changed")
+	look("again", second, "certificate_changed")
+	putFile(t, files.GetKeyFile(), []byte("no key"))
+	look("no key, a moment ago", second, "certificate_changed")
+	look("no key", second, "certificate_changed", "certificate_not_read")
+	look("still no key", second, "certificate_changed", "certificate_not_read")
+}
+
+// wantKinds checks which events there are, oldest first.
+func wantKinds(t *testing.T, what string, events *stats.Events, want ...string) {
+	t.Helper()
+	page, _ := events.Page("", 0, 10)
+	var got []string
+	for _, e := range slices.Backward(page) {
+		got = append(got, e.Kind)
 	}
-	second, _ := writeCertificate(t, files, time.Now().Add(2*time.Hour))
-	refresh()
-	if shown().Cmp(second) != 0 {
-		t.Error("the renewed certificate is not shown")
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: events %q, want %q", what, got, want)
 	}
-	if err := os.WriteFile(files.GetKeyFile(), []byte("no key"), 0o600); err != nil {
+}
+
+// A certificate that nobody renews is reported when it should have been and when it has
+// expired, once each, and fails the doctor's check; a renewed one begins anew.
+func TestCertificateThatNobodyRenews(t *testing.T) {
+	files := tlsFiles(t)
+	ends := time.Now().AddDate(0, 0, 30)
+	writeCertificate(t, files, ends)
+	one, err := openCertificate("admin_tls", files)
+	if err != nil {
 		t.Fatal(err)
 	}
-	refresh()
-	refresh()
-	if shown().Cmp(second) != 0 {
-		t.Error("a file that cannot be read took the certificate away")
+	events, now := stats.NewEvents(), time.Now()
+	c := &control{access: access{admin: one}, now: func() time.Time { return now }}
+	look := func(at time.Time, says string, kinds ...string) {
+		t.Helper()
+		now = at
+		for range 2 {
+			refreshCertificates(events, []*certificate{one}, now)
+		}
+		wantKinds(t, says, events, kinds...)
+		if check := c.checkServedCertificates(); !strings.Contains(check.GetMessage(), says) || check.GetOk() != strings.Contains(says, "valid") {
+			t.Errorf("the doctor says %v, want %q", check, says)
+		}
 	}
-	page, _ := events.Page("", 0, 10)
-	if len(page) != 2 || page[0].Kind != "certificate_not_read" || page[1].Kind != "certificate_changed" {
-		t.Errorf("events %+v, want one change and one that cannot be used", page)
+	look(ends.Add(-renewBefore-time.Hour), "admin_tls is valid until")
+	look(ends.Add(-renewBefore+time.Hour), "expires at", "certificate_expires")
+	look(ends.Add(time.Hour), "has expired at", "certificate_expires", "certificate_expired")
+	writeCertificate(t, files, ends.AddDate(0, 0, 60))
+	look(ends.Add(2*time.Hour), "admin_tls is valid until", "certificate_expires", "certificate_expired", "certificate_changed")
+	look(ends.AddDate(0, 0, 59), "expires at", "certificate_expires", "certificate_expired", "certificate_changed", "certificate_expires")
+	// One of a week is renewed in its last days, not always.
+	week := &x509.Certificate{NotBefore: ends, NotAfter: ends.AddDate(0, 0, 6)}
+	if ageOf(week, ends.AddDate(0, 0, 3)) != valid || ageOf(week, ends.AddDate(0, 0, 5)) != ending {
+		t.Error("a certificate of six days should be renewed in its last two")
+	}
+	if check := (&control{}).checkServedCertificates(); !check.GetOk() {
+		t.Errorf("without TLS: %v", check)
 	}
 }
 

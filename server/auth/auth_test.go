@@ -64,6 +64,7 @@ func TestReadKeys(t *testing.T) {
 		},
 		"empty":         {"# nothing\n", nil, "holds no key"},
 		"twice":         {"sk-one\nsk-one # again\n", nil, "line 2"},
+		"every key":     {"sk-one # *\n", nil, "line 1: a key cannot have the name \"*\""},
 		"space":         {"sk one\n", nil, "line 1"},
 		"no line break": {"sk-one", map[string]string{"sk-one": "key-456f1612"}, ""},
 	}

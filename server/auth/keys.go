@@ -9,11 +9,14 @@ import (
 	"strings"
 )
 
+// EveryKey stands for every key where limits are set; no key has this name.
+const EveryKey = "*"
+
 // ReadKeys reads the keys that the inference endpoint accepts, one a line, each with
 // the stable name of its tenant: the text after " #" on its line, or "key-" and the
 // first 8 hex digits of the key's hash. Empty lines and lines that begin with # are
-// left out. A file without a key, or with the same key twice, is an error that names
-// the line.
+// left out. A file without a key, with the same key twice, or with a key of the name "*",
+// is an error that names the line.
 func ReadKeys(path string) (map[string]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -34,6 +37,9 @@ func ReadKeys(path string) (map[string]string, error) {
 		}
 		if _, twice := keys[key]; twice {
 			return nil, fmt.Errorf("%s line %d: this key is already on an earlier line; remove one of them", path, n)
+		}
+		if name == EveryKey {
+			return nil, fmt.Errorf("%s line %d: a key cannot have the name %q, which stands for every key where limits are set; give it another name or none", path, n, name)
 		}
 		if name == "" {
 			sum := sha256.Sum256([]byte(key))
