@@ -1,7 +1,6 @@
 package route
 
 import (
-	"math"
 	"slices"
 	"time"
 )
@@ -33,6 +32,7 @@ const (
 type door struct {
 	queue   []int32 // tickets that wait for a place, in order
 	waiting int     // of these, not let in by the pump in progress
+	choosy  int     // of those, they wait for their home though there is room elsewhere
 	gated   int     // tickets at the gates of all replicas
 
 	stranded []int32 // tickets that wait for a replica, see strand.go; in order of arrival
@@ -48,8 +48,9 @@ type door struct {
 	released []Release
 	spare    []Release // what Released handed out last
 	yielding []int32   // conversations that give their places up when their turns end
-	victims  []int32   // of the replica that displace looks at
-	chosen   []int32   // of the best one so far
+	space    space
+	victims  []int32 // of the replica that displace looks at
+	chosen   []int32 // of the best one so far
 }
 
 // derive works out the figures of the door.
@@ -181,8 +182,11 @@ func (c *Core) toGate(ti int32, i int, class Class) {
 	c.door.gated++
 }
 
+// gateOpen tells whether a long prefill may pass the gate of replica i. Those who choose
+// to wait for another one do not want its places, so they keep nobody from it.
 func (c *Core) gateOpen(i int) bool {
-	return c.replicas[i].cold < coldAtOnce || c.door.waiting == 0
+	r := &c.replicas[i]
+	return r.cold < coldAtOnce || c.door.waiting-c.door.choosy+r.awaited == 0
 }
 
 // openGate lets through what may pass the gate of replica i now.
@@ -316,27 +320,6 @@ func (c *Core) goPlain(ti int32) {
 	t.terms = append(t.terms[:0], d.Terms...)
 	d.Terms = t.terms
 	c.handOut(ti, &d)
-}
-
-// room returns the most tokens that any replica has free for one more conversation.
-func (c *Core) room() int64 {
-	most := int64(0)
-	for i := range c.replicas[:c.present] {
-		r := &c.replicas[i]
-		if !r.usable() {
-			continue
-		}
-		free, left := r.Capacity-r.places.total()-c.door.growth, r.places.count
-		for k := r.idle.first; k != none && c.spent(c.table.at(k)); k = c.table.at(k).seatNext {
-			free += c.table.at(k).size
-			left--
-		}
-		if left == 0 {
-			return math.MaxInt64
-		}
-		most = max(most, free-c.door.growth*int64(left))
-	}
-	return most
 }
 
 // spent tells whether an idle conversation with a place has been idle for longer than it

@@ -98,27 +98,90 @@ func TestDecisionAllocates(t *testing.T) {
 	}
 }
 
-// BenchmarkPump measures one pump with 64 full replicas and 1,000 requests at the door.
+// BenchmarkPump measures one pump with 64 full replicas and 1,000 requests at the door:
+// new ones; beside an empty replica that is to be avoided, and with a shared prompt that
+// no replica holds; and those that all wait for their homes.
 func BenchmarkPump(b *testing.B) {
-	s := workingSet()
-	s.MaxHold = 1000 * time.Hour
-	bx := newBox(b, benchReplicas, s)
-	bx.capacity(40_000)
-	for n := range 4 * benchReplicas {
-		bx.arrive(sized(n, 9000))
-	}
-	for n := range 1000 {
-		var d Decision
-		if _, v := bx.c.Arrive(bx.now, sized(10_000+n, 9000), &d); v != Held {
-			b.Fatalf("request %d: verdict %d", n, v)
+	full := func(b *testing.B, replicas int) *box {
+		s := workingSet()
+		s.MaxHold = 1000 * time.Hour
+		bx := newBox(b, replicas, s)
+		bx.capacity(40_000)
+		for n := range 4 * benchReplicas {
+			bx.arrive(sized(n, 9000))
 		}
+		return bx
 	}
+	b.Run("new", func(b *testing.B) {
+		bx := full(b, benchReplicas)
+		for n := range 1000 {
+			bx.hold(sized(10_000+n, 9000))
+		}
+		benchPump(b, bx)
+	})
+	b.Run("suspect", func(b *testing.B) {
+		bx := full(b, benchReplicas)
+		bx.reps = append(bx.reps, Replica{Incarnation: 1, Ready: true, Avoid: true, Capacity: 40_000, MaxNumSeqs: 32})
+		bx.apply()
+		for n := range 1000 {
+			bx.hold(sized(10_000+n, 9000))
+		}
+		benchPump(b, bx)
+	})
+	b.Run("shared", func(b *testing.B) {
+		bx := full(b, benchReplicas)
+		for n := range 1000 {
+			bx.hold(sharing(10_000+n, 9000, 1))
+			if n == 0 {
+				bx.knowShared(1, 8000) // leaves less of their own than is free everywhere
+			}
+		}
+		benchPump(b, bx)
+	})
+	b.Run("home", func(b *testing.B) {
+		bx := newBox(b, benchReplicas+1, workingSet())
+		bx.capacity(40_000)
+		bx.reps[benchReplicas].Ready = false
+		bx.apply()
+		slowClients(bx)
+		const waits = 1000
+		var open []Ticket
+		for n := range waits { // all have had a turn, and are in the caches
+			tk, _ := bx.arrive(sized(n, 2200))
+			open = append(open, tk)
+			if len(open) == benchReplicas {
+				for _, tk := range open {
+					bx.end(tk, 2200)
+				}
+				open = open[:0]
+			}
+		}
+		for _, tk := range open {
+			bx.end(tk, 2200)
+		}
+		bx.wait(time.Minute)
+		for n := range 4 * benchReplicas {
+			bx.arrive(sized(20_000+n, 9000)) // not read yet, so the caches still hold the others
+		}
+		bx.ready(benchReplicas, true, false)
+		for n := range waits {
+			var d Decision
+			bx.c.Arrive(bx.now, sized(n, 2200), &d)
+		}
+		benchPump(b, bx)
+	})
+}
+
+// benchPump measures pumps that let nobody in.
+func benchPump(b *testing.B, bx *box) {
+	held := bx.c.View(bx.now).Held
 	b.ReportAllocs()
 	for b.Loop() {
-		bx.now = bx.now.Add(time.Microsecond)
+		bx.now = bx.now.Add(time.Nanosecond)
 		bx.c.Tick(bx.now)
 	}
-	if n := bx.c.View(bx.now).Held; n != 1000 {
-		b.Fatalf("%d are held, want 1,000", n)
+	b.ReportMetric(float64(bx.c.door.choosy), "wait-for-home")
+	if n := bx.c.View(bx.now).Held; n != held || n < 900 {
+		b.Fatalf("%d are held, want all of %d, and 1,000", n, held)
 	}
 }

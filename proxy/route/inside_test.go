@@ -147,6 +147,7 @@ func checkDoor(t failer, c *Core) {
 	through := make([]int32, len(c.table.slots))
 	queued, gated, stranded := 0, 0, 0
 	cold := make([]int, len(c.replicas))
+	choosy, awaited := 0, make([]int, len(c.replicas))
 	for i := range c.tickets.slots {
 		tk := &c.tickets.slots[i]
 		if !tk.open {
@@ -171,6 +172,13 @@ func checkDoor(t failer, c *Core) {
 		if tk.queued {
 			queued++
 		}
+		if tk.awaits != none {
+			choosy++
+			awaited[tk.awaits]++
+		}
+		if tk.awaits != none && !tk.queued {
+			t.Fatalf("ticket %d is past the queue and awaits replica %d", i, tk.awaits)
+		}
 		if tk.gated {
 			gated++
 		}
@@ -183,6 +191,9 @@ func checkDoor(t failer, c *Core) {
 	}
 	if queued != len(c.door.queue) || queued != c.door.waiting || gated != c.door.gated {
 		t.Fatalf("queue of %d says %d, want %d; gates say %d, want %d", len(c.door.queue), c.door.waiting, queued, c.door.gated, gated)
+	}
+	if choosy != c.door.choosy {
+		t.Fatalf("%d wait for their homes by choice, want %d", c.door.choosy, choosy)
 	}
 	places := make([]ledger, len(c.replicas))
 	for i := range c.table.slots {
@@ -201,6 +212,9 @@ func checkDoor(t failer, c *Core) {
 	for i := range c.replicas {
 		r := &c.replicas[i]
 		sameLedger(t, "places", i, &r.places, &places[i])
+		if r.awaited != awaited[i] {
+			t.Fatalf("replica %d is awaited by %d, want %d", i, r.awaited, awaited[i])
+		}
 		if r.cold != cold[i] {
 			t.Fatalf("replica %d counts %d cold prefills, want %d", i, r.cold, cold[i])
 		}

@@ -19,8 +19,13 @@ func (c *Core) missing(t *ticket, i int) int64 {
 // placeAtDoor returns the replica with room that a ticket should go to, or none: a new
 // conversation joins its kin, all others go where that costs least, or wait for their home.
 func (c *Core) placeAtDoor(t *ticket) int {
-	if home := int(c.table.at(t.conv).home); c.at < t.patience && c.homeAlive(c.table.at(t.conv)) {
-		if _, ok := c.clearing(t, home); !ok {
+	if v := c.table.at(t.conv); c.at < t.patience && c.homeAlive(v) {
+		ok := c.offers(t, int(v.home), c.budget(t))
+		if ok {
+			_, ok = c.clearing(t, int(v.home))
+		}
+		if !ok {
+			c.await(t, v.home)
 			return none
 		}
 	}
@@ -30,6 +35,7 @@ func (c *Core) placeAtDoor(t *ticket) int {
 	}
 	if !t.first {
 		if c.waitsForHome(t, cheapest) {
+			c.await(t, c.table.at(t.conv).home)
 			return none
 		}
 		return cheapest
@@ -62,6 +68,18 @@ func (c *Core) waitsForHome(t *ticket, to int) bool {
 	price := int64(again * float64(more) * float64(1+c.replicas[to].inFlight) / c.door.prefill * 1e9)
 	t.patience = t.arrived + min(price, c.door.fill)
 	return c.at < t.patience
+}
+
+// await notes the home that a ticket waits for though there is room elsewhere, or none.
+func (c *Core) await(t *ticket, home int32) {
+	if t.awaits != none {
+		c.replicas[t.awaits].awaited--
+		c.door.choosy--
+	}
+	if t.awaits = home; home != none {
+		c.replicas[home].awaited++
+		c.door.choosy++
+	}
 }
 
 // weighAtDoor fills the terms of all replicas for a ticket and returns the one with room
@@ -103,12 +121,15 @@ func (c *Core) weighAtDoor(t *ticket) int {
 func (c *Core) clearing(t *ticket, i int) (lost float64, ok bool) {
 	r := &c.replicas[i]
 	need, left := c.missing(t, i), r.places.count
+	if need > 0 {
+		clear(c.door.space.gone)
+	}
 	for k := r.idle.first; need > 0 && left > 0; left-- {
 		if k == none || !c.spent(c.table.at(k)) {
 			return 0, false
 		}
 		v := c.table.at(k)
-		need -= v.size + c.door.growth
+		need -= c.gains(&r.places, v, t.shared)
 		lost += float64(v.size) * c.learned.rhythm.returns(c.at-v.lastActive)
 		k = v.seatNext
 	}

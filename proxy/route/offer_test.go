@@ -70,6 +70,20 @@ func TestWaitsForHome(t *testing.T) {
 		}
 		checkInside(t, b.c)
 	})
+	t.Run("gates", func(t *testing.T) { // it wants no place on the other replica
+		b, busy, waits := begin(t)
+		for n := range 3 {
+			if _, d := b.arrive(sized(10+n, 2500)); d.Replica != 1 || d.Wait != 0 {
+				t.Errorf("long prefill %d: replica %d after %v", n, d.Replica, d.Wait)
+			}
+			checkInside(t, b.c)
+		}
+		b.c.Done(b.now, busy, failed())
+		if d, ok := b.released()[waits]; !ok || d.Replica != 0 {
+			t.Errorf("released %v: %s", ok, d.Reason())
+		}
+		checkInside(t, b.c)
+	})
 	t.Run("away", func(t *testing.T) {
 		b, _, waits := begin(t)
 		b.wait(30 * time.Second)

@@ -17,6 +17,7 @@ func (c *Core) enqueue(ti int32) {
 // unqueue marks a ticket as out of the queue; compact takes it out.
 func (c *Core) unqueue(t *ticket) {
 	t.queued = false
+	c.await(t, none)
 	c.door.waiting--
 }
 
@@ -89,10 +90,11 @@ func (c *Core) pump() {
 // a cache is passed by nobody.
 func (c *Core) walk() {
 	c.freeEnded()
+	c.survey()
 	closed, head := false, true
-	room := c.room()
 	for _, ti := range c.door.queue {
 		t := c.tickets.at(ti)
+		c.await(t, none)
 		if closed && !c.overdue(t) {
 			continue
 		}
@@ -106,25 +108,54 @@ func (c *Core) walk() {
 		switch {
 		case v.admitted && !v.yield && !t.wasTried(v.home):
 			to = int(v.home) // another request of it was let in
-		case (!v.admitted || t.wasTried(v.home)) && need <= room:
-			if to = c.placeAtDoor(t); to != none {
-				c.clear(t, to)
-			}
+		case (!v.admitted || t.wasTried(v.home)) && c.mayFit(t, need):
+			to = c.offer(t, need)
 		}
-		if to == none && head && c.at-t.arrived >= c.door.spell {
-			to = c.displace(t)
-		}
-		if to == none && c.overdue(t) {
-			to = c.leastFull(t)
+		if to == none {
+			to = c.force(t, head)
 		}
 		if to == none {
 			head = false
 			closed = closed || c.at-t.arrived > c.door.fill && len(t.tried) == 0
 			continue
 		}
+		was := v.home
 		c.letIn(ti, to)
-		room = c.room()
+		c.look(to)
+		if was != none && was != int32(to) && int(was) < c.present {
+			c.look(int(was))
+		}
 	}
+}
+
+// offer returns the replica with room that a ticket goes to now, or none, and makes the
+// room that there can be.
+func (c *Core) offer(t *ticket, need int64) int {
+	to := c.placeAtDoor(t)
+	switch {
+	case to != none:
+		c.clear(t, to)
+	case t.awaits == none:
+		c.noRoom(t, need)
+	}
+	return to
+}
+
+// force returns the replica that a ticket goes to although no room is left: the head of
+// the queue takes places once it has waited for a spell, and who has waited as long as any
+// may goes where it is least full. None when it waits on.
+func (c *Core) force(t *ticket, head bool) int {
+	to := none
+	if head && c.at-t.arrived >= c.door.spell {
+		to = c.displace(t)
+	}
+	if to == none && c.overdue(t) {
+		to = c.leastFull(t)
+	}
+	if to != none {
+		c.weighAtDoor(t) // for the record of the decision
+	}
+	return to
 }
 
 // letIn gives the conversation of a ticket a place on replica to.
@@ -183,6 +214,7 @@ func (c *Core) displace(t *ticket) int {
 	if c.takes(t, best) {
 		return best
 	}
+	c.look(best)
 	return none
 }
 
@@ -199,12 +231,13 @@ func (c *Core) choose(t *ticket, i int) (busy int, ok bool) {
 		return cmp.Compare(c.table.at(a).admittedAt, c.table.at(b).admittedAt)
 	})
 	taken := 0
+	clear(c.door.space.gone)
 	for taken < len(victims) && need > 0 {
-		need -= c.table.at(victims[taken]).size + c.door.growth
+		need -= c.gains(&r.places, c.table.at(victims[taken]), t.shared)
 		taken++
 	}
 	c.door.victims = victims[:taken]
-	return max(0, taken-idle), need <= 0
+	return max(0, taken-idle), need <= 0 || taken == r.places.count // or nobody is left there
 }
 
 // residents appends the conversations of a list that have had their places for a

@@ -27,6 +27,7 @@ type replica struct {
 	busy      seats   // of these, the others
 	gate      []int32 // tickets let in that wait for their turn to prefill
 	gated     int64   // their tokens to compute
+	awaited   int     // tickets in the queue that wait for this home though there is room elsewhere
 	cold      int     // long prefills on their way to a first byte
 	prefill   int64   // tokens dispatched to it that wait for their first byte
 }

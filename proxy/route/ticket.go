@@ -24,6 +24,7 @@ type ticket struct {
 	replica    int32
 	twin       int32 // replica that has the same whole prompt in flight, or none
 	conv       int32 // its conversation, or none
+	awaits     int32 // home that it waits for though there is room elsewhere, or none
 	shared     int32 // its shared prompt, or none
 	nextFree   int32
 	arrived    int64
@@ -69,7 +70,7 @@ func (ts *tickets) open(at int64, r *Request) int32 {
 	t := &ts.slots[i]
 	*t = ticket{
 		gen: t.gen, tried: t.tried[:0], terms: t.terms[:0], open: true, arrived: at,
-		kind: r.Kind, bound: r.Bound && r.Rank >= 0, replica: none, conv: none, shared: none, twin: none,
+		kind: r.Kind, bound: r.Bound && r.Rank >= 0, replica: none, conv: none, awaits: none, shared: none, twin: none,
 		hashKey: r.HashKey, bytes: int64(r.PromptBytes),
 		key: r.Key, group: r.Group, parent: r.Parent,
 	}

@@ -1,0 +1,87 @@
+package route
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDisplacementCountsSharedPrompts has the head of the queue need more than the own
+// parts of those inside: with the last one that has it a shared prompt leaves too.
+func TestDisplacementCountsSharedPrompts(t *testing.T) {
+	b := doorBox(t, 1, 46_000)
+	first, _ := b.arrive(sharing(1, 28_000, 1))
+	b.knowShared(1, 20_000)
+	waits := b.hold(sharing(2, 28_000, 2))
+	b.knowShared(2, 20_000)
+	for range 100 { // a spell is 92 s here
+		b.wait(time.Second)
+	}
+	b.end(first, 28_000)
+	if d, ok := b.released()[waits]; !ok || d.Replica != 0 {
+		t.Errorf("released %v: %s", ok, d.Reason())
+	}
+	checkInside(t, b.c)
+}
+
+// TestDisplacementTakesNoMoreThanItNeeds has one of two shared prompts make room.
+func TestDisplacementTakesNoMoreThanItNeeds(t *testing.T) {
+	b := doorBox(t, 1, 46_000)
+	b.arrive(sharing(1, 21_000, 1))
+	b.knowShared(1, 20_000)
+	b.wait(time.Second)
+	b.arrive(sharing(2, 21_000, 2))
+	b.knowShared(2, 20_000)
+	b.hold(sharing(3, 21_000, 3))
+	b.knowShared(3, 20_000)
+	for range 100 {
+		b.wait(time.Second)
+	}
+	if n := len(b.c.door.yielding); n != 1 {
+		t.Errorf("%d are to give up their places, want the one that came first", n)
+	}
+}
+
+// TestDisplacementForOneThatFillsTheReplica has the head of the queue fit only where
+// nobody else is, because a place leaves room for growth.
+func TestDisplacementForOneThatFillsTheReplica(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	b.c.learned.growth.add(0, 2000)
+	first, _ := b.arrive(sized(1, 5000))
+	waits := b.hold(sized(2, 9000))
+	for range 25 {
+		b.wait(time.Second)
+	}
+	b.end(first, 5000)
+	if d, ok := b.released()[waits]; !ok || d.Replica != 0 {
+		t.Errorf("released %v: %s", ok, d.Reason())
+	}
+	checkInside(t, b.c)
+}
+
+// TestRecordOfOneThatWaitedLong looks at the terms in the decision of a request that
+// took a place, and of one that waited for as long as any may: they are its own.
+func TestRecordOfOneThatWaitedLong(t *testing.T) {
+	for name, limit := range map[string]time.Duration{"displaced": time.Hour, "limit": 10 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			s := workingSet()
+			s.MaxHold = limit
+			b := newBox(t, 1, s)
+			b.capacity(10_000)
+			first, _ := b.arrive(sized(1, 5000))
+			b.c.FirstByte(b.now, first)
+			waits := b.hold(sized(2, 9000))
+			for range 25 {
+				b.wait(time.Second)
+			}
+			b.end(first, 5000)
+			d, ok := b.released()[waits]
+			if !ok || len(d.Terms) != 1 {
+				t.Fatalf("released %v with terms %+v", ok, d.Terms)
+			}
+			if m := d.Terms[0]; m.Score < 3 { // 9,000 tokens at 3,000 a second
+				t.Errorf("score %v s, want that of this request: at least 3", m.Score)
+			}
+			checkInside(t, b.c)
+		})
+	}
+}
