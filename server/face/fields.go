@@ -29,6 +29,8 @@ type Field struct {
 	// Pattern is a regular expression that a text, or each text of a list, must match;
 	// empty when there is none.
 	Pattern string
+	// Texts are those that a list may have; nil when it may have others.
+	Texts []string
 
 	desc protoreflect.FieldDescriptor
 }
@@ -156,7 +158,7 @@ func (f *Field) readRules() {
 		return
 	}
 	if items := rules.GetRepeated().GetItems(); items != nil {
-		f.Pattern = items.GetString().GetPattern()
+		f.Pattern, f.Texts = items.GetString().GetPattern(), items.GetString().GetIn()
 		return
 	}
 	f.Pattern = rules.GetString().GetPattern()

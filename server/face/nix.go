@@ -67,6 +67,9 @@ func nixType(f Field) string {
 		}
 		return fmt.Sprintf("(types.numbers.between %s %s)", nixBound(f.Min, "0"), nixBound(f.Max, "0"))
 	case lmwardenv1.SettingsKind_SETTINGS_KIND_STRING_LIST:
+		if len(f.Texts) > 0 {
+			return "(types.listOf (types.enum [ " + strings.Join(nixStrings(f.Texts), " ") + " ]))"
+		}
 		return "(types.listOf types.str)"
 	case lmwardenv1.SettingsKind_SETTINGS_KIND_STRING_MAP:
 		return "(types.attrsOf types.str)"
@@ -93,6 +96,14 @@ func nixBound(bound *float64, fallback string) string {
 // nixString quotes a text; ${ would begin an interpolation.
 func nixString(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "${", `\${`, "\n", `\n`).Replace(text) + `"`
+}
+
+func nixStrings(texts []string) []string {
+	quoted := make([]string, 0, len(texts))
+	for _, text := range texts {
+		quoted = append(quoted, nixString(text))
+	}
+	return quoted
 }
 
 // seconds turns the bound of a span of time, in seconds, into one.

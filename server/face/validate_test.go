@@ -56,3 +56,25 @@ func TestValidateSaysWhatAFieldMustBe(t *testing.T) {
 		t.Errorf("a flag: %v", err)
 	}
 }
+
+// A header with a meaning of its own names no conversation: its value is a secret, or the
+// same in many of them.
+func TestSessionHeadersHaveNoOtherMeaning(t *testing.T) {
+	for name, good := range map[string]bool{
+		"": true, "x-dynamo-session-id": true, "session-id": true, "x-user-id": true, "hostess": true,
+		"Authorization": false, "cookie": false, "X-API-Key": false, "host": false, "Content-Type": false,
+		"content-length": false, "accept-encoding": false, "user-agent": false, "proxy-authorization": false, "transfer-encoding": false,
+	} {
+		for field, err := range map[string]error{
+			"session_header":     Validate(&lmwardenv1.Config{SessionHeader: name}),
+			"session_headers[0]": Validate(&lmwardenv1.RoutingSettings{SessionHeaders: []string{name}}),
+		} {
+			if name == "" && field != "session_header" {
+				continue // no name at all is refused for that
+			}
+			if good != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), field+": must not be a header that has a meaning of its own") {
+				t.Errorf("%s %q: %v", field, name, err)
+			}
+		}
+	}
+}

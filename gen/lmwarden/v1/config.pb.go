@@ -682,7 +682,7 @@ var File_lmwarden_v1_config_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x18lmwarden/v1/config.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x16lmwarden/v1/face.proto\x1a\x1dlmwarden/v1/key_service.proto\x1a\x17lmwarden/v1/model.proto\x1a\x19lmwarden/v1/routing.proto\"\xb5\f\n" +
+	"\x18lmwarden/v1/config.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x16lmwarden/v1/face.proto\x1a\x1dlmwarden/v1/key_service.proto\x1a\x17lmwarden/v1/model.proto\x1a\x19lmwarden/v1/routing.proto\"\xe1\x0f\n" +
 	"\x06Config\x12\x8f\x01\n" +
 	"\x10inference_listen\x18\x01 \x01(\tBd\xaa\xd4\x18`\n" +
 	"\x11Inference address\x12.Address of the OpenAI and Anthropic endpoints.\"\tListeners0\x04:\x0e127.0.0.1:8000R\x0finferenceListen\x12{\n" +
@@ -703,8 +703,9 @@ const file_lmwarden_v1_config_proto_rawDesc = "" +
 	"admin_auth\x18\n" +
 	" \x01(\v2\x16.lmwarden.v1.AdminAuthR\tadminAuth\x12\x96\x01\n" +
 	"\tlog_level\x18\v \x01(\tBy\xbaH\x1er\x1cR\x00R\x05debugR\x04infoR\x04warnR\x05error\xaa\xd4\x18T\n" +
-	"\tLog level\x12:Level of the daemon's own log: debug, info, warn or error.\"\x03Log0\x04:\x04infoR\blogLevel\x12\xbc\x01\n" +
-	"\x0esession_header\x18\f \x01(\tB\x94\x01\xbaH\x15r\x13\x18@2\x0f^[A-Za-z0-9-]*$\xaa\xd4\x18x\n" +
+	"\tLog level\x12:Level of the daemon's own log: debug, info, warn or error.\"\x03Log0\x04:\x04infoR\blogLevel\x12\xe8\x04\n" +
+	"\x0esession_header\x18\f \x01(\tB\xc0\x04\xbaH\xc0\x03\xba\x01\xa7\x03\n" +
+	"\x1asession_header.own_meaning\x12gmust not be a header that has a meaning of its own, such as authorization, cookie, host or content-type\x1a\x9f\x02!this.matches('(?i)^(accept|accept-.*|access-control-.*|api-key|authorization|cache-control|connection|content-.*|cookie|date|expect|forwarded|host|keep-alive|origin|pragma|proxy-.*|referer|sec-.*|te|trailer|transfer-encoding|upgrade|user-agent|via|x-api-key|x-forwarded-.*|x-real-ip)$')r\x13\x18@2\x0f^[A-Za-z0-9-]*$\xaa\xd4\x18x\n" +
 	"\x0eSession header\x12BHeader that names a conversation and wins over every other source.\"\aRouting(\x010\x04:\x15x-lmwarden-session-idR\rsessionHeader\x12:\n" +
 	"\rinference_tls\x18\r \x01(\v2\x15.lmwarden.v1.TlsFilesR\finferenceTls\x122\n" +
 	"\tadmin_tls\x18\x0e \x01(\v2\x15.lmwarden.v1.TlsFilesR\badminTlsB\x11\n" +
