@@ -69,7 +69,8 @@ func choicesTable() []exchange {
 // logprobsTable is about log probabilities. How many alternatives of a token of the
 // completions API there are depends on whether it is one of the likeliest.
 func logprobsTable() []exchange {
-	entry := object{"token": text, "logprob": decimal, "bytes": each{integer}}
+	// A token that ends within a character has no bytes of its own.
+	entry := object{"token": text, "logprob": decimal, "bytes": either{each{integer}, array{}}}
 	content := func(top any) object {
 		return object{"logprobs": object{"content": each{entry.with(object{"top_logprobs": top})}}}
 	}
