@@ -4,7 +4,7 @@ import { defineConfig } from "@playwright/test";
 const url = process.env.LMWARDEN_URL;
 if (url === undefined || url === "") {
   throw new Error(
-    "LMWARDEN_URL is not set: start the daemon (lmwarden demo) and set it to the address of the page, http://127.0.0.1:8001.",
+    "LMWARDEN_URL is not set: run tests/page/run.sh, which starts the daemons and says where they are.",
   );
 }
 

@@ -1,24 +1,44 @@
 #!/usr/bin/env bash
-# run.sh BINARY: runs the page's tests in a real Chromium against a real daemon with
-# a simulated box and traffic.
+# run.sh BINARY [ARGUMENT...]: runs the page's tests in a real Chromium against a real
+# daemon with a simulated box and traffic, and one that asks for keys. The arguments go to
+# Playwright: the name of a spec runs that one.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-binary=$(realpath "${1:?usage: run.sh BINARY}")
+binary=$(realpath "${1:?usage: run.sh BINARY [ARGUMENT...]}")
+shift
 scratch=$(mktemp -d)
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-admin=127.0.0.1:$(free_port)
-inference=127.0.0.1:$(free_port)
+# Four at once, so that none is given twice.
+read -r admin inference keyed_admin keyed_inference < <(python3 -c '
+import socket
+held = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+print(*("127.0.0.1:%d" % s.getsockname()[1] for s in held))')
 
+# Keys have a daemon of their own: what limits them would limit the demo's traffic.
+printf 'sk-of-alice # alice\nsk-of-bob # bob\n' >"$scratch/keys"
+cat >"$scratch/keyed.yaml" <<EOF
+admin_listen: $keyed_admin
+inference_listen: $keyed_inference
+data_dir: $scratch/keyed
+inference_auth:
+  keys_file: $scratch/keys
+  keys:
+    - name: bob
+      limits: {max_tokens_per_minute: 5000}
+EOF
+"$binary" serve --config "$scratch/keyed.yaml" >"$scratch/keyed.log" 2>&1 &
+keyed=$!
 "$binary" demo --sessions 8 --speed 4 --admin-listen "$admin" --inference-listen "$inference" >"$scratch/log" 2>&1 &
 daemon=$!
+
 finish() {
   local code=$?
-  kill -INT "$daemon" 2>/dev/null || :
+  kill -INT "$daemon" "$keyed" 2>/dev/null || :
   wait "$daemon" || code=$?
+  wait "$keyed" || code=$?
   if [ "$code" != 0 ]; then
-    echo "page: failed with $code; the demo's last lines:" >&2
-    tail -n 40 "$scratch/log" >&2
+    echo "page: failed with $code; the last lines of the demo, and of the daemon with keys:" >&2
+    tail -n 40 "$scratch/log" "$scratch/keyed.log" >&2
   fi
   rm -rf "$scratch"
   exit "$code"
@@ -35,6 +55,9 @@ for _ in $(seq 300); do
   sleep 0.2
 done
 [ "${ready:-}" = yes ] || { echo "page: the model was not ready within 60 s" >&2; exit 1; }
+curl -fsS --retry 60 --retry-delay 1 --retry-connrefused "http://$keyed_admin/healthz" >/dev/null
 
 cd ui
-LMWARDEN_URL=http://$admin LMWARDEN_INFERENCE_URL=http://$inference node_modules/.bin/playwright test
+export LMWARDEN_URL=http://$admin LMWARDEN_INFERENCE_URL=http://$inference
+export LMWARDEN_KEYED_URL=http://$keyed_admin LMWARDEN_KEYED_INFERENCE_URL=http://$keyed_inference
+node_modules/.bin/playwright test "$@"

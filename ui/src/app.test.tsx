@@ -41,7 +41,7 @@ describe("the page", () => {
     useTransport(fakeTransport(new URLSearchParams()));
     render(<App />);
     await waitFor(() => expect(screen.getByRole("heading", { level: 1 }).textContent).toBe("box-a"));
-    for (const name of ["Keys", "Playground", "Stats"]) {
+    for (const name of ["Playground", "Stats"]) {
       expect(screen.queryByRole("link", { name })).toBeNull();
     }
   });

@@ -11,6 +11,7 @@ import { Connect } from "./pages/Connect";
 import { Conversations } from "./pages/Conversations";
 import { Events } from "./pages/Events";
 import { Gpus } from "./pages/Gpus";
+import { Keys } from "./pages/Keys";
 import { ModelPage } from "./pages/Model";
 import { Models } from "./pages/Models";
 import { NotFound } from "./pages/NotFound";
@@ -31,6 +32,7 @@ const pages = [
   { path: "/requests", name: "Requests" },
   { path: "/compare", name: "Compare" },
   { path: "/gpus", name: "GPUs" },
+  { path: "/keys", name: "Keys" },
   { path: "/connect", name: "Connect" },
   { path: "/events", name: "Events" },
   { path: "/settings", name: "Settings" },
@@ -107,6 +109,7 @@ function Pages() {
           <Route path="/requests/:id" component={RequestPage} />
           <Route path="/compare" component={Compare} />
           <Route path="/gpus" component={Gpus} />
+          <Route path="/keys" component={Keys} />
           <Route path="/connect" component={Connect} />
           <Route path="/events" component={Events} />
           <Route path="/settings" component={Settings} />

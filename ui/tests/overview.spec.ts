@@ -21,6 +21,7 @@ test("every page in the navigation opens, and nothing else is linked", async ({ 
     "Requests",
     "Compare",
     "GPUs",
+    "Keys",
     "Connect",
     "Events",
     "Settings",

@@ -31,4 +31,11 @@ export async function openModel(page: Page): Promise<string> {
   return name;
 }
 
+/** Returns an address that run.sh hands on. */
+export function address(name: string): string {
+  const value = process.env[name];
+  if (value === undefined || value === "") throw new Error(`${name} is not set: run tests/page/run.sh.`);
+  return value;
+}
+
 export { expect };

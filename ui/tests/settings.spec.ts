@@ -48,8 +48,11 @@ test("whoever saves second is told, and nothing is overwritten in silence", asyn
   await others.getByLabel("Spill threshold").fill("6");
   await others.getByRole("button", { name: /^Save 1.change$/ }).click();
   await expect(others.getByText("Saved.")).toBeVisible();
+  // A tab behind another one draws nothing, and a browser may let it wait.
+  await page.bringToFront();
   await form.getByRole("button", { name: /^Save 1.change$/ }).click();
   await expect(form.getByRole("alert"), name).toContainText("Somebody else changed these settings");
+  await other.bringToFront();
   await others.getByLabel("Spill threshold").fill("");
   await others.getByRole("button", { name: /^Save 1.change$/ }).click();
   await expect(others.getByText("Saved.")).toBeVisible();

@@ -13,6 +13,7 @@ import {
 } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { GpuService } from "../gen/lmwarden/v1/gpu_service_pb";
+import { KeyService } from "../gen/lmwarden/v1/key_service_pb";
 import { ModelService } from "../gen/lmwarden/v1/model_service_pb";
 import { ReplicaService } from "../gen/lmwarden/v1/replica_service_pb";
 import { RoutingService } from "../gen/lmwarden/v1/routing_service_pb";
@@ -27,6 +28,7 @@ export interface Api {
   routing: Client<typeof RoutingService>;
   stats: Client<typeof StatsService>;
   gpus: Client<typeof GpuService>;
+  keys: Client<typeof KeyService>;
   system: Client<typeof SystemService>;
 }
 
@@ -57,6 +59,7 @@ function clients(transport: Transport): Api {
     routing: createClient(RoutingService, transport),
     stats: createClient(StatsService, transport),
     gpus: createClient(GpuService, transport),
+    keys: createClient(KeyService, transport),
     system: createClient(SystemService, transport),
   };
 }

@@ -19,6 +19,11 @@ const ranges: Readonly<Record<string, readonly [number, number]>> = {
   max_model_len: [16, 16_777_216],
   max_num_seqs: [1, 4096],
   gpu_memory_utilization: [0.05, 1],
+  max_concurrent_requests: [1, 1_048_576],
+  max_requests_per_minute: [1, 100_000_000],
+  max_tokens_per_minute: [1, 2_000_000_000],
+  max_body_bytes: [1024, 4_294_967_296],
+  max_answer_tokens: [1, 16_777_216],
 };
 
 /** Returns the fields of a message that have a face, in the order of the definition. */

@@ -12,6 +12,7 @@ import {
 } from "@connectrpc/connect";
 import { withToken } from "../api/transport";
 import { GpuService } from "../gen/lmwarden/v1/gpu_service_pb";
+import { KeyLimitsSchema, KeyService } from "../gen/lmwarden/v1/key_service_pb";
 import { ModelSchema, ModelSpecSchema } from "../gen/lmwarden/v1/model_pb";
 import { ModelService } from "../gen/lmwarden/v1/model_service_pb";
 import { ReplicaService } from "../gen/lmwarden/v1/replica_service_pb";
@@ -30,6 +31,7 @@ import { World } from "./world";
 const settings: Readonly<Record<string, DescMessage>> = {
   "lmwarden.v1.RoutingSettings": RoutingSettingsSchema,
   "lmwarden.v1.ModelSpec": ModelSpecSchema,
+  "lmwarden.v1.KeyLimits": KeyLimitsSchema,
 };
 
 /** Returns a transport that answers from an invented box. */
@@ -49,6 +51,7 @@ export function fakeTransport(query: URLSearchParams): Transport {
       service(ModelService, modelsOf(world));
       service(StatsService, statsOf(world));
       service(ReplicaService, replicasOf());
+      service(KeyService, keysOf());
       service(GpuService, { listGpus: () => ({ gpus: world.gpus }) });
     },
     { transport: { interceptors: [withToken] } },
@@ -150,6 +153,44 @@ function routingOf(world: World): Partial<ServiceImpl<typeof RoutingService>> {
       if (record === undefined)
         throw new ConnectError(`request ${id} is not in the history any more`, Code.NotFound);
       return { record };
+    },
+  };
+}
+
+/** Three keys, one of them declared; limits of none. */
+function keysOf(): Partial<ServiceImpl<typeof KeyService>> {
+  const stated = new Map(["*", "alice", "bob"].map((name) => [name, create(KeyLimitsSchema)]));
+  const revisions = new Map<string, bigint>();
+  const find = (name: string) => {
+    const limits = stated.get(name);
+    if (limits === undefined) {
+      const names = [...stated.keys()].join(", ");
+      throw new ConnectError(`there is no key ${name}; there are ${names}`, Code.NotFound);
+    }
+    const every = stated.get("*");
+    return {
+      name,
+      limits,
+      inForce: clone(KeyLimitsSchema, Object.assign(create(KeyLimitsSchema), every, limits)),
+      revision: revisions.get(name) ?? 0n,
+      declaredIn: name === "bob" ? "/etc/lmwarden.yaml" : "",
+    };
+  };
+  return {
+    listKeys: () => ({ keys: [...stated.keys()].map(find) }),
+    updateKey: ({ name, limits, updateMask, revision }) => {
+      const before = find(name);
+      if (revision !== 0n && revision !== before.revision)
+        throw new ConnectError("revision is stale", Code.Aborted);
+      const after = clone(KeyLimitsSchema, before.limits);
+      for (const path of updateMask?.paths ?? []) {
+        const field = KeyLimitsSchema.fields.find((f) => f.name === path)?.localName;
+        if (field !== undefined)
+          Object.assign(after, { [field]: (limits as unknown as Record<string, unknown>)[field] });
+      }
+      stated.set(name, after);
+      revisions.set(name, before.revision + 1n);
+      return { key: find(name) };
     },
   };
 }

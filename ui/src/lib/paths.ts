@@ -21,6 +21,11 @@ export function requestsPath(filter: { model?: string; conversation?: string }):
   return `/requests${query.size > 0 ? `?${query}` : ""}`;
 }
 
+/** Page of the keys, with the limits of one open. */
+export function keyPath(name: string): string {
+  return `/keys?${new URLSearchParams({ key: name })}`;
+}
+
 /** Page of one replica, with its log. */
 export function replicaPath(model: string, index: number): string {
   return `${modelPath(model)}/replicas/${index}`;
