@@ -143,7 +143,7 @@ func (s *Server) openLimits(c *control, st *store.Store) error {
 		warn("key_limits_shadowed", "The limits of key %q are declared in the configuration and also stored; the declared ones count and the stored ones are kept unused.", name)
 	}
 	for _, name := range broken {
-		warn("key_limits_broken", "The stored limits of key %q cannot be read, so none of its own hold; state them again with \"lmwarden key set\".", name)
+		warn("key_limits_broken", "The stored limits of key %q cannot be read, so none of its own hold; state them again on the page or with \"lmwarden key set\".", name)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ var sections = []section{
 		(*lmwardenv1.ModelSpec)(nil),
 	},
 	{
-		"An API key", "`lmwarden key set`, and `inference_auth.keys[].limits` in the\nconfiguration. `*` stands for every key, and where no key is asked for, for all clients\ntogether. Limits that the configuration declares are changed there.",
+		"An API key", "`lmwarden key set`, the page's Keys, `inference_auth.keys[].limits` in the\nconfiguration. `*` stands for every key, and where no key is asked for, for all clients\ntogether. Limits that the configuration declares are changed there.",
 		(*lmwardenv1.KeyLimits)(nil),
 	},
 	{
