@@ -28,7 +28,7 @@ const (
 	secondsFull   = 0.5                      // what a full budget adds to it
 )
 
-// door is the state of admission and what follows from the measured inputs.
+// door is the state of admission.
 type door struct {
 	queue   []int32 // tickets that wait for a place, in order
 	waiting int     // of these, not let in by the pump in progress
@@ -37,13 +37,7 @@ type door struct {
 
 	stranded []int32 // tickets that wait for a replica, see strand.go; in order of arrival
 
-	open    bool    // capacities and figures are known, so requests may be held
-	largest int64   // largest capacity of a usable replica
-	prefill float64 // tokens a second
-	fill    int64   // time to fill a cache
-	keep    int64   // idle time for which a place is kept while others wait
-	growth  int64   // tokens kept free for each place
-	spell   int64   // residence before a place may be taken, and wait before one may take it
+	figures
 
 	released []Release
 	spare    []Release // what Released handed out last
@@ -53,30 +47,45 @@ type door struct {
 	chosen   []int32 // of the best one so far
 }
 
+// figures are what follows from the measured inputs.
+type figures struct {
+	open    bool    // capacities and figures are known, so requests may be held
+	largest int64   // largest capacity of a usable replica
+	prefill float64 // tokens a second
+	fill    int64   // time to fill a cache
+	keep    int64   // idle time for which a place is kept while others wait
+	growth  int64   // tokens kept free for each place
+	spell   int64   // residence before a place may be taken, and wait before one may take it
+}
+
 // derive works out the figures of the door.
-func (c *Core) derive() {
-	d := &c.door
+func (c *Core) derive() { c.door.figures = c.figuresWith(&c.learned.rhythm) }
+
+// figuresWith works out the figures of the door from a rhythm, which remembers its last
+// answer for a while: who only looks hands over a copy, and changes nothing by it.
+func (c *Core) figuresWith(r *rhythm) figures {
+	d := c.door.figures
 	var capacity, used, own, places, n int64
 	d.largest = 0
 	d.open = c.set.Admission == AdmissionWorkingSet && c.set.Affinity
 	for i := range c.replicas[:c.present] {
-		r := &c.replicas[i]
-		if !r.usable() {
+		rep := &c.replicas[i]
+		if !rep.usable() {
 			continue
 		}
-		if r.Capacity <= 0 || r.MetricsUnavailable {
+		if rep.Capacity <= 0 || rep.MetricsUnavailable {
 			d.open = false
 		}
 		n++
-		capacity += r.Capacity
-		used += r.places.total()
-		own += r.places.own
-		places += int64(r.places.count)
-		d.largest = max(d.largest, r.Capacity)
+		capacity += rep.Capacity
+		used += rep.places.total()
+		own += rep.places.own
+		places += int64(rep.places.count)
+		d.largest = max(d.largest, rep.Capacity)
 	}
 	if n == 0 {
 		d.open = false
-		return
+		return d
 	}
 	d.prefill = guessPrefill
 	if c.learned.prefill.known() {
@@ -91,12 +100,13 @@ func (c *Core) derive() {
 	if own > 0 {
 		at.reserve = c.learned.growth.value * float64(places) / float64(own)
 	}
-	d.keep = c.learned.rhythm.keep(c.at, at)
+	d.keep = r.keep(c.at, at)
 	d.growth = 0
 	if d.keep > 0 {
 		d.growth = int64(c.learned.growth.value)
 	}
 	d.spell = min(6*d.fill, maxSpell)
+	return d
 }
 
 // endsAfter returns the idle time after which a conversation is taken for ended.
@@ -132,11 +142,13 @@ func (c *Core) knock(ti int32, d *Decision) Verdict {
 		c.resize(t.conv, t)
 		c.relieve(home)
 		c.toGate(ti, home, ClassSticky)
-	case c.held() >= c.set.MaxQueue:
-		return RefusedFull
 	default:
 		c.enqueue(ti)
 		c.pump()
+		if t.queued && c.held() > c.set.MaxQueue {
+			c.leaveDoor(ti)
+			return RefusedFull
+		}
 	}
 	return c.takeOwn(ti, d)
 }
@@ -159,7 +171,7 @@ func (c *Core) takeOwn(ti int32, d *Decision) Verdict {
 func (c *Core) relieve(i int) {
 	r := &c.replicas[i]
 	for r.places.total() > r.Capacity && r.idle.first != none {
-		c.expel(r.idle.first, true)
+		c.expel(r.idle.first, lossRelief)
 	}
 }
 
@@ -254,7 +266,7 @@ func (c *Core) clearGate(i int) {
 }
 
 // expelAll takes all places of replica i.
-func (c *Core) expelAll(i int, lost bool) {
+func (c *Core) expelAll(i int, lost loss) {
 	r := &c.replicas[i]
 	for r.idle.first != none {
 		c.expel(r.idle.first, lost)
@@ -267,7 +279,7 @@ func (c *Core) expelAll(i int, lost bool) {
 // evacuate clears replica i, which takes no requests any more or has lost its cache.
 func (c *Core) evacuate(i int) {
 	c.clearGate(i)
-	c.expelAll(i, true)
+	c.expelAll(i, lossReplica)
 }
 
 // closeDoor lets everybody through that waits. Places are kept while only a figure is
@@ -276,7 +288,7 @@ func (c *Core) closeDoor() {
 	for i := range c.replicas {
 		c.clearGate(i)
 		if c.set.Admission != AdmissionWorkingSet || !c.set.Affinity {
-			c.expelAll(i, false)
+			c.expelAll(i, lossNone)
 		}
 	}
 	if c.usable == 0 {

@@ -161,6 +161,7 @@ func (c *Core) Arrive(now time.Time, r *Request, d *Decision) (Ticket, Verdict) 
 	case c.set.Admission == AdmissionWorkingSet && c.mayHold(t):
 		v := c.knock(ti, d)
 		if v == RefusedFull {
+			c.table.at(t.conv).turns-- // it will come again
 			c.end(ti)
 			return 0, v
 		}
@@ -225,6 +226,7 @@ func (c *Core) Reroute(now time.Time, t Ticket, d *Decision) bool {
 	c.decide(ti, &next, class, to)
 	if seated && !c.table.at(tk.conv).admitted {
 		c.seat(tk.conv, c.budget(tk)) // over the budget if need be: it has been let in
+		c.relieve(to)
 	}
 	*d = next
 	return true

@@ -52,14 +52,10 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 		t.tokens = c.learned.next(v, t.bytes)
 		t.before = v.prompt
 	}
-	if r.SharedHash != 0 {
-		v.beginning = uint32(r.SharedHash)
-	}
 	v.asked = t.tokens + int64(min(c.learned.output.value, maxAnswer))
 	c.adopt(i, t.shared)
 	if v.open == 0 && !t.first {
-		c.learned.rhythm.gap(c.at, c.at-v.lastActive, v.ended)
-		v.ended = false
+		t.gap = c.at - v.lastActive
 	}
 	v.open++
 	c.table.move(i, listBusy)
@@ -111,12 +107,7 @@ func (c *Core) leave(t *ticket) {
 		v.oldHome = v.home
 		c.setHome(i, none)
 	}
-	v.lastActive = c.at
-	if v.admitted {
-		c.replicas[v.home].idle.remove(&c.table, i)
-		c.replicas[v.home].idle.append(&c.table, i)
-	}
-	c.table.move(i, listWarm+v.ageClass())
+	c.table.move(i, listWarm+v.ageClass()) // in its order: who was not let through is as old as before
 }
 
 // endTurn records a served turn of a conversation.

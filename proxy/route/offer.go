@@ -146,7 +146,7 @@ func (c *Core) freeEnded() {
 			if !c.spent(v) || c.learned.rhythm.returns(c.at-v.lastActive) > 0 {
 				break
 			}
-			c.expel(r.idle.first, false)
+			c.expel(r.idle.first, lossNone)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func (c *Core) freeEnded() {
 func (c *Core) clear(t *ticket, i int) {
 	r := &c.replicas[i]
 	for r.idle.first != none && !c.takes(t, i) && c.spent(c.table.at(r.idle.first)) {
-		c.expel(r.idle.first, false)
+		c.expel(r.idle.first, lossNone)
 	}
 }
 

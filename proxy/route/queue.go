@@ -57,7 +57,7 @@ func (c *Core) order() {
 		t := c.tickets.at(ti)
 		v := c.table.at(t.conv)
 		credit := min(v.waited, most)
-		if v.lost {
+		if v.lost != lossNone {
 			credit = v.waited + c.door.spell
 		}
 		t.rank = t.arrived - credit
@@ -178,7 +178,7 @@ func (c *Core) letIn(ti int32, to int) {
 	if v.admitted && !v.yield {
 		c.resize(t.conv, t)
 	} else {
-		c.expel(t.conv, false)
+		c.expel(t.conv, lossNone)
 		c.seat(t.conv, c.budget(t))
 	}
 	t.terms = append(t.terms[:0], c.terms[:c.present]...)
@@ -204,9 +204,12 @@ func (c *Core) displace(t *ticket) int {
 		return none
 	}
 	for _, i := range c.door.chosen {
-		if v := c.table.at(i); v.through == 0 {
-			c.expel(i, !c.spent(v))
-		} else {
+		switch v := c.table.at(i); {
+		case v.through == 0 && c.spent(v):
+			c.expel(i, lossNone)
+		case v.through == 0:
+			c.expel(i, lossWaited)
+		default:
 			v.yield = true
 			c.door.yielding = append(c.door.yielding, i)
 		}
@@ -270,8 +273,14 @@ func (c *Core) heldReason(t *ticket) string {
 		return "waits for a replica"
 	case c.at < t.patience:
 		return "waits for room at its home, which still holds its context"
-	case c.table.at(t.conv).lost:
+	}
+	switch c.table.at(t.conv).lost {
+	case lossWaited:
 		return "lost its place to one that waited longer; waits for room"
+	case lossRelief:
+		return "lost its place to others that have grown; waits for room"
+	case lossReplica:
+		return "lost its place with its replica; waits for room"
 	default:
 		return "waits for room in a cache"
 	}

@@ -31,7 +31,7 @@ func (c *Core) Requeue(now time.Time, t Ticket) bool {
 	}
 	c.unreserve(tk)
 	if v := c.table.at(tk.conv); v.home == failed && v.through == 0 {
-		c.expel(tk.conv, true) // no turn of it is left there
+		c.expel(tk.conv, lossReplica) // no turn of it is left there
 	}
 	c.enqueue(ti)
 	c.pump()

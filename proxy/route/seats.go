@@ -17,6 +17,28 @@ func (s *seats) append(tb *table, i int32) {
 	s.last = i
 }
 
+// insert puts conversation i where its last turn belongs in a list that is in order of
+// these.
+func (s *seats) insert(tb *table, i int32) {
+	v, before := tb.at(i), s.last
+	for before != none && tb.at(before).lastActive > v.lastActive {
+		before = tb.at(before).seatPrev
+	}
+	if before == s.last {
+		s.append(tb, i)
+		return
+	}
+	next := s.first
+	if before != none {
+		next = tb.at(before).seatNext
+		tb.at(before).seatNext = i
+	} else {
+		s.first = i
+	}
+	v.seatPrev, v.seatNext = before, next
+	tb.at(next).seatPrev = i
+}
+
 func (s *seats) remove(tb *table, i int32) {
 	v := tb.at(i)
 	if v.seatPrev != none {
@@ -43,10 +65,14 @@ func (c *Core) seatsOf(v *conv) *seats {
 func (c *Core) seat(i int32, tokens int64) {
 	v := c.table.at(i)
 	v.size = tokens
-	v.admitted, v.lost, v.yield = true, false, false
+	v.admitted, v.lost, v.yield = true, lossNone, false
 	v.admittedAt = c.at
 	c.replicas[v.home].places.add(&c.shadow.shared, v.size, v.shared)
-	c.seatsOf(v).append(&c.table, i)
+	if s := c.seatsOf(v); v.through > 0 {
+		s.append(&c.table, i)
+	} else {
+		s.insert(&c.table, i)
+	}
 }
 
 // resize refreshes what an admitted conversation takes of the budget.
@@ -58,9 +84,19 @@ func (c *Core) resize(i int32, t *ticket) {
 	p.add(&c.shadow.shared, v.size, v.shared)
 }
 
-// expel takes the place of conversation i away, if it has one. Lost says that this is
-// against its will, which counts in its favour at the door.
-func (c *Core) expel(i int32, lost bool) {
+// loss says why a conversation has no place any more. A loss against its will counts in
+// its favour at the door.
+type loss uint8
+
+const (
+	lossNone    loss = iota // it was given up: idle for longer than that pays
+	lossWaited              // to one that had waited longer
+	lossRelief              // to those that have grown beside it
+	lossReplica             // with its replica, which is gone, failed or lost its cache
+)
+
+// expel takes the place of conversation i away, if it has one.
+func (c *Core) expel(i int32, lost loss) {
 	v := c.table.at(i)
 	if !v.admitted {
 		return
@@ -68,7 +104,9 @@ func (c *Core) expel(i int32, lost bool) {
 	c.seatsOf(v).remove(&c.table, i)
 	c.replicas[v.home].places.remove(&c.shadow.shared, v.size, v.shared)
 	v.admitted, v.yield = false, false
-	v.lost = v.lost || lost
+	if lost != lossNone {
+		v.lost = lost
+	}
 }
 
 // pass counts a ticket as past the door.
@@ -78,11 +116,27 @@ func (c *Core) pass(t *ticket) {
 	}
 	t.through = true
 	v := c.table.at(t.conv)
+	c.noteReturn(t, v)
 	if v.admitted && v.through == 0 {
 		c.replicas[v.home].idle.remove(&c.table, t.conv)
 		c.replicas[v.home].busy.append(&c.table, t.conv)
 	}
 	v.through++
+}
+
+// noteReturn learns from a request that is let through what it says of its conversation.
+// One that is refused, or whose client gives up before, says nothing: it may be repeated.
+func (c *Core) noteReturn(t *ticket, v *conv) {
+	switch {
+	case t.gap >= 0:
+		c.learned.rhythm.gap(c.at, t.gap, v.ended)
+	case v.ended:
+		c.learned.rhythm.takeBackEnd()
+	}
+	t.gap, v.ended = none, false
+	if t.shared != none {
+		v.beginning = uint32(c.shadow.shared.slots[t.shared].hash)
+	}
 }
 
 // back counts a ticket that ended, or goes back to the door, out again. With the last
@@ -104,7 +158,7 @@ func (c *Core) back(t *ticket) {
 	c.replicas[v.home].busy.remove(&c.table, t.conv)
 	c.replicas[v.home].idle.append(&c.table, t.conv)
 	if v.yield {
-		c.expel(t.conv, true)
+		c.expel(t.conv, lossWaited)
 	}
 }
 

@@ -37,7 +37,8 @@ func (c *Core) spillPriced(t *ticket, v *conv, d *Decision) int {
 		m.Price = c.price(t, i)
 	}
 	for i := range c.terms[:c.present] {
-		if c.terms[i].Eligible && c.terms[i].Price < c.terms[best].Price {
+		m := &c.terms[i]
+		if m.Eligible && (m.Price < c.terms[best].Price || m.Price == c.terms[best].Price && best != home && c.lighter(i, best)) {
 			best = i
 		}
 	}

@@ -44,7 +44,7 @@ func (c *Core) Strand(now time.Time, t Ticket) bool {
 	c.unreserve(tk)
 	if tk.conv != none {
 		if v := c.table.at(tk.conv); v.home == failed && v.through == 0 {
-			c.expel(tk.conv, true)
+			c.expel(tk.conv, lossReplica)
 		}
 	}
 	c.strand(ti)

@@ -40,7 +40,7 @@ type conv struct {
 	live      liveness
 	ended     bool  // was taken for ended: it did not come back in time
 	admitted  bool  // has a place on its home
-	lost      bool  // its place was taken against its will
+	lost      loss  // why its place was taken against its will
 	yield     bool  // gives its place up when its turn ends
 	byChain   bool  // it has no id; its chain is in the map
 	arm       uint8 // of the trial that it takes part in
@@ -139,13 +139,21 @@ func (tb *table) add(k, group Key, agent bool) int32 {
 
 func (tb *table) push(i int32, l uint8) {
 	v, ls := &tb.slots[i], &tb.lists[l]
-	v.list, v.prev, v.next = l, none, ls.head
-	if ls.head != none {
-		tb.slots[ls.head].prev = i
+	newer, older := int32(none), ls.head
+	for l != listBusy && older != none && tb.slots[older].lastActive > v.lastActive {
+		newer, older = older, tb.slots[older].next // rare: only its client has given up waiting
+	}
+	v.list, v.prev, v.next = l, newer, older
+	if newer != none {
+		tb.slots[newer].next = i
+	} else {
+		ls.head = i
+	}
+	if older != none {
+		tb.slots[older].prev = i
 	} else {
 		ls.tail = i
 	}
-	ls.head = i
 	ls.count++
 }
 
@@ -228,8 +236,10 @@ func (c *Core) sweep() {
 				break
 			}
 			c.table.move(i, listRecent+k)
-			c.table.at(i).ended = true
-			c.learned.rhythm.end()
+			if v := c.table.at(i); !v.ended { // once, though its client may have given up waiting since
+				v.ended = true
+				c.learned.rhythm.end()
+			}
 		}
 		for {
 			i := c.table.lists[listRecent+k].tail
@@ -287,7 +297,7 @@ func (c *Core) drop(i int32) {
 // with it.
 func (c *Core) setHome(i int32, r int) {
 	v := c.table.at(i)
-	c.expel(i, v.admitted)
+	c.expel(i, lossReplica)
 	was := v.live
 	c.setLive(i, notLive)
 	v.home, v.confirmed = int32(r), false

@@ -30,6 +30,7 @@ type ticket struct {
 	arrived    int64
 	wait       int64 // time spent at the door
 	rank       int64 // place in the queue: arrival less credit
+	gap        int64 // for which its conversation had been idle, until that is learned; or none
 	patience   int64 // moment until which it waits for its home rather than go elsewhere
 	dispatched int64
 	ttfb       int64  // from dispatch, or the replica's first byte before, to its first byte
@@ -70,7 +71,7 @@ func (ts *tickets) open(at int64, r *Request) int32 {
 	t := &ts.slots[i]
 	*t = ticket{
 		gen: t.gen, tried: t.tried[:0], terms: t.terms[:0], open: true, arrived: at,
-		kind: r.Kind, bound: r.Bound && r.Rank >= 0, replica: none, conv: none, awaits: none, shared: none, twin: none,
+		kind: r.Kind, bound: r.Bound && r.Rank >= 0, replica: none, conv: none, awaits: none, gap: none, shared: none, twin: none,
 		hashKey: r.HashKey, bytes: int64(r.PromptBytes),
 		key: r.Key, group: r.Group, parent: r.Parent,
 	}

@@ -8,7 +8,6 @@ import (
 // View returns the state for the card.
 func (c *Core) View(now time.Time) View {
 	c.advance(now)
-	c.sweep()
 	v := View{
 		Replicas:       make([]ReplicaView, c.present),
 		Counts:         c.counts,
@@ -38,14 +37,14 @@ func (c *Core) View(now time.Time) View {
 }
 
 func (c *Core) viewLearned() Learned {
-	c.derive()
-	l := &c.learned
+	rhythm := c.learned.rhythm // a copy: looking at it must not change what it answers
+	f, l := c.figuresWith(&rhythm), &c.learned
 	out := Learned{
 		TokensPerByte: c.measure(&l.ratio), PrefillRate: c.measure(&l.prefill.ewma),
 		Growth: c.measure(&l.growth), Output: c.measure(&l.output), Service: c.measure(&l.service),
 		Gap:    Measure{Value: seconds(l.rhythm.quantile(0.5)), Samples: l.rhythm.count},
 		GapP95: time.Duration(l.rhythm.quantile(0.95)), Ends: l.rhythm.endsSeen(),
-		Keep: time.Duration(c.door.keep), Spell: time.Duration(c.door.spell),
+		Keep: time.Duration(f.keep), Spell: time.Duration(f.spell),
 		Linger: time.Duration(l.rhythm.linger()), Shared: c.viewShared(),
 	}
 	if l.rhythm.count > 0 {
@@ -90,7 +89,6 @@ func (c *Core) sharedTokens() int64 {
 // returns false.
 func (c *Core) Conversations(now time.Time, f func(ConversationView) bool) {
 	c.advance(now)
-	c.sweep()
 	linger := c.learned.rhythm.linger()
 	for i := c.table.lists[listBusy].head; i != none; i = c.table.at(i).next {
 		if v := c.table.at(i); !v.forgotten && !f(c.viewOf(v, linger)) {
@@ -148,6 +146,7 @@ func (c *Core) Move(now time.Time, k Key, replica int) bool {
 	v.confirmed, v.homed = true, true
 	if admitted && c.replicas[replica].usable() {
 		c.seat(i, v.size)
+		c.relieve(replica)
 	}
 	return true
 }

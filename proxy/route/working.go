@@ -55,7 +55,8 @@ func (r *rhythm) quantile(share float64) int64 {
 	if r.count == 0 {
 		return 0
 	}
-	sorted := r.sorted[:copy(r.sorted[:], r.gaps[:r.count])]
+	var buffer [rhythmGaps]int64 // its own: returns reads what keep has sorted
+	sorted := buffer[:copy(buffer[:], r.gaps[:r.count])]
 	slices.Sort(sorted)
 	return sorted[min(int(share*float64(r.count)), r.count-1)]
 }
