@@ -23,6 +23,8 @@ type Run struct {
 	Partial bool `json:"partial,omitempty"`
 	// Problem is the sentence of the first request that failed, or empty.
 	Problem string `json:"problem,omitempty"`
+	// Held is how many requests waited at the door; nil where nobody looked.
+	Held *int `json:"held,omitempty"`
 	// TTFBHistogram counts the times to first byte of its turns; nil without any.
 	TTFBHistogram Histogram `json:"ttfbHistogram,omitempty"`
 	Figures

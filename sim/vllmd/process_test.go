@@ -90,11 +90,15 @@ func TestTermUnderStream(t *testing.T) {
 // /health stays 200.
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	p := launch(t, "", "--shutdown-timeout=20")
+	p := launch(t, "", "--shutdown-timeout=600")
 	p.expect(ready)
-	r := p.stream(t.Context(), 250) // long enough for what comes next, on any machine
+	// One stream keeps it draining for as long as the checks take, on any machine.
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	p.stream(ctx, 8000)
+	r := p.stream(t.Context(), 100)
 	p.signal(syscall.SIGTERM)
-	p.expect("mode=drain timeout=20s")
+	p.expect("mode=drain timeout=600s")
 	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
 		t.Errorf("/health is %d while it drains", res.StatusCode)
 	}
@@ -105,6 +109,12 @@ func TestDrain(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
 		t.Errorf("the stream ended with %v and %q", err, rest[max(0, len(rest)-80):])
 	}
+	select {
+	case <-p.done:
+		t.Error("it ended under a stream that it had time for")
+	default:
+	}
+	leave()
 	if code := p.exit(); code != 0 {
 		t.Errorf("it ended with %d, want 0", code)
 	}
