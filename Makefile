@@ -31,7 +31,7 @@ demo: build ## run the daemon with a simulated four-card box and traffic
 	$(BIN) demo $(ARGS)
 
 .PHONY: install
-install: ## install lmwarden into GOBIN
+install: ## install lmwarden into GOBIN, else ~/go/bin
 	$(GO) install -trimpath -ldflags "$(LDFLAGS)" ./cmd/lmwarden
 
 # ---- tests ---------------------------------------------------------------------
@@ -90,7 +90,7 @@ soak: ## REQUESTS (default 1000000) of all shapes through the proxy; fails when 
 	$(GO) run ./tests/soak -requests $(or $(REQUESTS),1000000)
 
 .PHONY: peers
-peers: build ## other routers beside ours on the same simulated engines (ARGS: flags; 300 MB into the user's cache folder, once)
+peers: build ## other routers beside ours on the same simulated engines (ARGS: flags; 256 MB into the user's cache folder, once)
 	tests/peers/run.sh $(BIN) $(ARGS)
 
 .PHONY: peers-full

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -35,6 +37,29 @@ func TestExampleFileIsCompleteAndValid(t *testing.T) {
 				t.Errorf("%s lacks %s of %T", path, f.Name, m)
 			}
 		}
+	}
+}
+
+// TestExampleOfKeysIsValid takes the comments away from the keys of docs/lmwarden.yaml,
+// which are one because declared limits are no longer set by the command line.
+func TestExampleOfKeysIsValid(t *testing.T) {
+	data, err := os.ReadFile("../../docs/lmwarden.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(data), "# inference_auth:\n")
+	block, _, ends := strings.Cut(rest, "# admin_auth:\n")
+	if !found || !ends || !strings.Contains(block, "#   keys:\n") {
+		t.Fatalf("the file has no commented inference_auth with keys before admin_auth:\n%s", data)
+	}
+	keys, file := filepath.Join(t.TempDir(), "keys"), filepath.Join(t.TempDir(), "keys.yaml")
+	text := "inference_auth:\n" + strings.ReplaceAll("\n"+block, "\n#", "\n")
+	text = strings.Replace(text, "/etc/lmwarden/keys", keys, 1)
+	if err := errors.Join(os.WriteFile(keys, []byte("sk-one # team-a\n"), 0o600), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := lmwarden(t, nil, "", "config", "check", file); got.code != 0 || got.err != "" {
+		t.Errorf("exit code %d: %s%s\n%s", got.code, got.stdout, got.err, text)
 	}
 }
 
