@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -25,18 +26,49 @@ func (cl *Client) resolve(text string) (*address, error) {
 	}
 	a, err := parseAddress(text)
 	if err != nil {
-		return nil, fmt.Errorf("the address %q of an engine cannot be used: %w", text, err)
+		return nil, err
 	}
 	cl.address.Store(a)
 	return a, nil
 }
 
 // parseAddress takes an address apart: "http://127.0.0.1:8000", or https, with a path
-// when the engine is behind one.
+// when the engine is behind one. What would not be sent is refused. The error names the
+// address, without what may be a secret in it.
 func parseAddress(text string) (*address, error) {
 	u, err := url.Parse(text)
+	var unsaid *url.Error
+	if errors.As(err, &unsaid) {
+		err = unsaid.Err // without the address, which may hold a password
+	}
+	var a *address
+	if err == nil {
+		a, err = takeApart(text, u)
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the address %q of an engine cannot be used: %w", withoutSecrets(text), err)
+	}
+	return a, nil
+}
+
+// withoutSecrets cuts from an address what stands before its host and behind its path.
+func withoutSecrets(text string) string {
+	if end := strings.IndexAny(text, "?#"); end >= 0 {
+		text = text[:end]
+	}
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		return "…" + text[at:]
+	}
+	return text
+}
+
+// takeApart is parseAddress for an address that is a URL.
+func takeApart(text string, u *url.URL) (*address, error) {
+	switch {
+	case u.User != nil:
+		return nil, errors.New("it holds a user or a password, which no engine is sent; give the engine's key as such")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return nil, errors.New("it holds something behind its path, which no engine is sent; end it before the ? or #")
 	}
 	a := &address{text: text, name: u.Hostname(), host: u.Host, prefix: strings.TrimRight(u.EscapedPath(), "/")}
 	port := u.Port()

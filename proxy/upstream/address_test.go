@@ -31,19 +31,28 @@ func TestParseAddress(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                       "begins with",
-		"engine:8000":            "begins with",
-		"ftp://engine":           "begins with",
-		"http://":                "no host",
-		"http://a b":             "invalid character",
-		"http://bücher.example":  "not ASCII",
-		"http://engine:port":     "invalid port",
-		"http://engine\r\nX: y/": "invalid control character",
+		"":                               "begins with",
+		"engine:8000":                    "begins with",
+		"ftp://engine":                   "begins with",
+		"http://":                        "no host",
+		"http://a b":                     "invalid character",
+		"http://bücher.example":          "not ASCII",
+		"http://engine:port":             "invalid port",
+		"http://engine\r\nX: y/":         "invalid control character",
+		"http://user:hidden@engine":      "user or a password",
+		"http://user@engine:8000":        "user or a password",
+		"http://user:hidden@engine\x7f":  "invalid control character",
+		"http://engine:8000/?key=hidden": "behind its path",
+		"http://engine:8000?":            "behind its path",
+		"http://engine:8000/v1#hidden":   "behind its path",
 	} {
 		var request *RequestError
 		_, err := New(Options{}).Do(t.Context(), &Request{Engine: text, Method: "GET", Path: "/"})
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &request) {
 			t.Errorf("%q: got %v, want an error with %q", text, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "hidden") {
+			t.Errorf("the error tells a secret: %v", err)
 		}
 	}
 }

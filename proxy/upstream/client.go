@@ -192,7 +192,7 @@ func (c *conn) close() {
 // when another request may follow on it.
 func (c *conn) release(keep bool) {
 	sent := c.finishSending()
-	if !c.stop() || !sent || !keep || c.in.Buffered() > 0 {
+	if !c.stop() || !sent || !keep || c.failed != nil || c.in.Buffered() > 0 {
 		c.close()
 		return
 	}

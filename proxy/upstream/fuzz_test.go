@@ -71,8 +71,35 @@ func FuzzAnswer(f *testing.F) {
 		if got.err == nil && !maps.EqualFunc(got.header, want.header, slices.Equal) {
 			t.Errorf("%q: got headers %q, want %q", raw, got.header, want.header)
 		}
-		if cl.unused() > 0 && !bytes.Contains(raw, []byte("HTTP/")) {
-			t.Errorf("%q: the connection is kept", raw)
+		if why := notToKeep(raw, method); cl.unused() > 0 && why != "" {
+			t.Errorf("%q: the connection is kept, and %s", raw, why)
 		}
 	})
+}
+
+// notToKeep says why no other request may follow on the connection of an answer; "" when
+// one may.
+func notToKeep(raw []byte, method string) string {
+	in := bufio.NewReaderSize(bytes.NewReader(raw), max(len(raw), 1))
+	for {
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
+		if err != nil {
+			return "there is no answer"
+		}
+		if resp.StatusCode < http.StatusOK {
+			continue
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		switch {
+		case err != nil:
+			return "the answer was cut"
+		case resp.Close:
+			return "the engine closes it"
+		case resp.Body != http.NoBody && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:
+			return "the answer ends with it"
+		case in.Buffered() > 0 && len(raw) <= readBuffer: // more than that may still be under way
+			return "more has come than was asked for"
+		}
+		return ""
+	}
 }

@@ -11,11 +11,23 @@ import (
 	"time"
 )
 
+// longIdle keeps unused connections for longer than any test takes.
+func longIdle(o *Options) { o.IdleTimeout = time.Hour }
+
+// waitNews waits until something has come on the oldest unused connection, its end or more.
+func (cl *Client) waitNews() {
+	for quiet := true; quiet; runtime.Gosched() {
+		cl.mu.Lock()
+		quiet = cl.idle[0].usable()
+		cl.mu.Unlock()
+	}
+}
+
 // A connection that the engine has closed while it was unused is not used again: the
 // request does not even meet it.
 func TestClosedConnectionIsNoticed(t *testing.T) {
 	e := onSockets(t, func(c *engineConn) { c.answer(ok, 0) })
-	cl := e.client()
+	cl := e.client(longIdle)
 	for i := range 20 {
 		if got := cl.do(t.Context(), e.request("body")); got.err != nil || got.body != "ok" {
 			t.Fatalf("request %d: got %q %v", i, got.body, got.err)
@@ -23,9 +35,7 @@ func TestClosedConnectionIsNoticed(t *testing.T) {
 		if cl.unused() != 1 {
 			t.Fatal("the connection was not kept: the test shows nothing")
 		}
-		for cl.idle[0].usable() { // until the news of the closing is here
-			runtime.Gosched()
-		}
+		cl.waitNews()
 	}
 	if n := e.connections(); n != 20 {
 		t.Errorf("%d connections, want a new one for each of 20 requests", n)
@@ -45,12 +55,10 @@ func TestUnaskedAnswerIsNoAnswer(t *testing.T) {
 		c.write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", 0)
 		_, _ = c.in.ReadByte()
 	})
-	cl := e.client()
+	cl := e.client(longIdle)
 	cl.do(t.Context(), e.request("body"))
 	close(more)
-	for cl.idle[0].usable() {
-		runtime.Gosched()
-	}
+	cl.waitNews()
 	if got := cl.do(t.Context(), e.request("body")); got.status != 200 || e.connections() != 2 {
 		t.Errorf("got %d on connection %d, want 200 on the second", got.status, e.connections())
 	}

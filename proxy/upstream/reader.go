@@ -20,6 +20,7 @@ type reader struct {
 	buffer *bufio.Reader // that in is a copy of; nil when it has none
 	heard  bool          // a byte of the answer has come
 	room   int64         // bytes that may still be read
+	failed error         // what ended the connection; a socket tells it once
 }
 
 // noBound lets everything be read.
@@ -48,13 +49,13 @@ func (c *conn) giveBuffer() {
 }
 
 // await waits until there is something to be read, or never will be, which the next read
-// tells. A socket waits without a buffer: most open streams do nothing else.
+// tells: of a reset a socket itself would say no more than that it has ended. A socket waits without a buffer: most open streams do nothing else.
 func (c *conn) await() {
 	switch {
 	case c.in.Buffered() > 0:
 	case c.raw == nil || c.to.secure:
 		c.takeBuffer()
-		_, _ = c.in.Peek(1) // an error comes again
+		_, _ = c.in.Peek(1) // what has failed fails again
 	default:
 		_ = c.raw.Read(c.poll) // as above
 		c.takeBuffer()
@@ -63,6 +64,9 @@ func (c *conn) await() {
 
 // Read reads from the connection, within the bound on headers. It is for the buffer.
 func (c *conn) Read(p []byte) (n int, err error) {
+	if c.failed != nil {
+		return 0, c.failed
+	}
 	if c.room <= 0 {
 		return 0, errHeadTooLong
 	}
@@ -73,6 +77,9 @@ func (c *conn) Read(p []byte) (n int, err error) {
 		n, err = readSocket(c.fd, p)
 	} else {
 		n, err = c.nc.Read(p)
+	}
+	if err != nil && !errors.Is(err, errNotYet) && !isTimeout(err) {
+		c.failed = err
 	}
 	if n > 0 {
 		c.heard = true
