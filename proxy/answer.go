@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,6 +23,8 @@ type answer struct {
 	err   error  // what came behind first; io.EOF at the end
 	buf   *[]byte
 	late  <-chan part // a read that was not waited for; nil without one
+
+	opening wire.Opening // of a stream of events
 }
 
 // wholeLimit is the longest JSON answer that is read whole before it is passed on, in
@@ -83,20 +86,20 @@ func (a *answer) begin() error {
 	return nil
 }
 
-// aborted says whether the engine has answered well and made nothing, as one does that is
-// being stopped. Until more is false it cannot be told; call next then.
-func (a *answer) aborted(api wire.API) (aborted, more bool) {
-	if a.resp.StatusCode >= http.StatusMultipleChoices {
-		return false, false
+// verdict says what the answer tells of the engine. Until it is decided call next.
+func (a *answer) verdict(api wire.API) wire.Verdict {
+	switch {
+	case !a.flows:
+		return wire.WholeVerdict(api, a.resp.StatusCode, a.whole)
+	case a.resp.StatusCode >= http.StatusMultipleChoices,
+		!isEvents(a.resp.Header.Get("Content-Type")), a.resp.Header.Get("Content-Encoding") != "":
+		return wire.Begun
 	}
-	if !a.flows {
-		return wire.AbortedWhole(api, a.whole), false
+	v := a.opening.Read(a.first)
+	if v == wire.Undecided && (a.err != nil || len(a.first) >= beginningLimit) {
+		return wire.Begun
 	}
-	if !isEvents(a.resp.Header.Get("Content-Type")) || a.resp.Header.Get("Content-Encoding") != "" {
-		return false, false
-	}
-	aborted, more = wire.Aborted(api, a.first)
-	return aborted, more && a.err == nil && len(a.first) < beginningLimit
+	return v
 }
 
 // begun says whether an event has come. What the engine does from then on is passed on
@@ -114,36 +117,48 @@ type part struct {
 	err  error
 }
 
+// leastRoom is the least that is asked for at once while a beginning is read, in bytes.
+const leastRoom = 512
+
+// midChunk is how many bytes must have come, at least, for a read not to wait for an
+// engine that is silent: fewer may be the end of a chunk, and nothing behind it.
+const midChunk = len("\r\n") + 1
+
 // next reads on in a flowing body before a byte of it is passed on. With a limit it gives
 // up waiting when nothing has come for so long; more is false then, and what comes is the
 // next thing that read returns.
 func (a *answer) next(limit time.Duration) (more bool, err error) {
+	if limit == 0 || a.buffered() >= midChunk {
+		a.await()
+		a.first = slices.Grow(a.first, leastRoom)
+		n, err := a.resp.Body.Read(a.first[len(a.first):cap(a.first)])
+		return a.got(part{a.first[len(a.first) : len(a.first)+n], err})
+	}
 	came := make(chan part, 1)
-	buf := make([]byte, eventsPiece)
-	read := func() {
+	go func() { // ends with the body at the latest
+		a.await()
+		buf := make([]byte, eventsPiece)
 		n, err := a.resp.Body.Read(buf)
 		came <- part{buf[:n], err}
-	}
-	var timeout <-chan time.Time
-	if limit > 0 {
-		t := time.NewTimer(limit)
-		defer t.Stop()
-		timeout = t.C
-		go read() // ends with the body at the latest
-	} else {
-		read()
-	}
+	}()
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
 	select {
 	case p := <-came:
-		a.first, a.err = append(a.first, p.data...), p.err
-		if p.err != nil && !errors.Is(p.err, io.EOF) {
-			return false, p.err
-		}
-		return true, nil
-	case <-timeout:
+		return a.got(p)
+	case <-timeout.C:
 		a.late = came
 		return false, nil
 	}
+}
+
+// got takes what has come to what came before.
+func (a *answer) got(p part) (more bool, err error) {
+	a.first, a.err = append(a.first, p.data...), p.err
+	if p.err != nil && !errors.Is(p.err, io.EOF) {
+		return false, p.err
+	}
+	return true, nil
 }
 
 // read reads on in a flowing body. What it returns is valid until the next call.
@@ -170,6 +185,14 @@ func (a *answer) await() {
 	}
 }
 
+// buffered returns how many bytes of the connection can be read without waiting.
+func (a *answer) buffered() int {
+	if b, ok := a.resp.Body.(*upstream.Body); ok {
+		return b.Buffered()
+	}
+	return 0
+}
+
 // readWhole reads a JSON body. One that is longer than limit flows, unread.
 func (a *answer) readWhole(limit int64) error {
 	var b bytes.Buffer
@@ -181,11 +204,20 @@ func (a *answer) readWhole(limit int64) error {
 	}
 	if int64(b.Len()) <= limit {
 		a.whole = b.Bytes()
+		if a.untold() && !wire.Closed(a.whole) {
+			return io.ErrUnexpectedEOF
+		}
 		return nil
 	}
 	a.flows, a.first = true, b.Bytes()
 	a.buf = newBuffer("")
 	return nil
+}
+
+// untold says whether the answer has no length of its own: then it ends with its
+// connection, and HTTP cannot tell a whole one from one that was cut.
+func (a *answer) untold() bool {
+	return a.resp.ContentLength < 0 && len(a.resp.TransferEncoding) == 0 && a.resp.Body != http.NoBody
 }
 
 // close ends the upstream exchange.
@@ -207,30 +239,4 @@ func isJSON(contentType string) bool {
 func isEvents(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
-}
-
-// deadMarks are what vLLM's front end says when the engine behind it is dead or is
-// being stopped.
-var deadMarks = [][]byte{
-	[]byte("EngineDeadError"),
-	[]byte("EngineCore encountered an issue"),
-	[]byte("cannot schedule new futures after shutdown"),
-}
-
-// deadEngine says whether the answer is only that the engine is dead: a status of 5xx,
-// or a stream that begins with an error.
-func (a *answer) deadEngine() bool {
-	said := a.whole
-	if a.flows {
-		said = a.first
-	}
-	if a.resp.StatusCode < 500 && (!a.flows || !bytes.Contains(said, []byte(`"error"`))) {
-		return false
-	}
-	for _, mark := range deadMarks {
-		if bytes.Contains(said, mark) {
-			return true
-		}
-	}
-	return false
 }

@@ -127,16 +127,16 @@ func (x *exchange) try() (*answer, *setback) {
 		return nil, x.setbackOf(err, time.Since(sent))
 	}
 	x.attempt.watch(x.p.options.StallTimeout)
-	a := &answer{resp: resp}
-	aborted, err := x.beginning(a)
+	a := &answer{resp: resp, opening: wire.NewOpening(x.api)}
+	verdict, err := x.beginning(a)
 	if err != nil {
 		a.close()
 		return nil, x.setbackOf(err, 0)
 	}
 	switch {
-	case aborted:
+	case verdict == wire.Aborted:
 		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeStatus, answer: a}
-	case a.deadEngine():
+	case verdict == wire.EngineDead:
 		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeBroken, answer: a}
 	case resp.StatusCode == http.StatusServiceUnavailable:
 		return nil, &setback{cause: errDeadEngine, again: elsewhere, strike: strikeStatus, answer: a}
@@ -147,25 +147,24 @@ func (x *exchange) try() (*answer, *setback) {
 }
 
 // beginning reads as much of an answer as must be known before a byte of it is passed on,
-// and says whether it was aborted before there was any. An answer that breaks off behind
-// its first event is passed on as far as it came.
-func (x *exchange) beginning(a *answer) (aborted bool, err error) {
+// and says what that tells. An answer that breaks off behind its first event is passed on
+// as far as it came.
+func (x *exchange) beginning(a *answer) (v wire.Verdict, err error) {
 	limit := time.Duration(0)
 	if x.api == wire.APIResponses {
 		limit = silence
 	}
 	err = a.begin()
 	for more := true; err == nil && more; more, err = a.next(limit) {
-		var undecided bool
-		if aborted, undecided = a.aborted(x.api); !undecided {
-			return aborted, nil
+		if v = a.verdict(x.api); v != wire.Undecided {
+			return v, nil
 		}
 		x.attempt.watch(x.p.options.StallTimeout)
 	}
 	if a.begun() {
 		a.err, err = err, nil
 	}
-	return false, err
+	return v, err
 }
 
 // upstreamRequest returns the request for the replica.

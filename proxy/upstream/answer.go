@@ -95,6 +95,18 @@ func (b *Body) Await() {
 	}
 }
 
+// Buffered returns how many bytes have come, with those that frame the answer, and are
+// not read yet. It is for whoever reads.
+func (b *Body) Buffered() int {
+	c := b.begin()
+	if c == nil {
+		return 0
+	}
+	n := c.in.Buffered()
+	_ = b.done(nil) // the next read tells
+	return n
+}
+
 // Read reads on. Only io.EOF means that the answer is whole as far as HTTP can tell; one
 // without a length ends with its connection, whole or not.
 func (b *Body) Read(p []byte) (int, error) {

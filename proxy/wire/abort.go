@@ -10,33 +10,8 @@ import "bytes"
 
 var abortReason = []byte(`"abort"`)
 
-// Aborted looks at the beginning of a stream, as far as it has come, for an answer that
-// was aborted before its first token. Until more is false that cannot be told; there is
-// nothing in it yet that a client would miss.
-func Aborted(api API, said []byte) (aborted, more bool) {
-	if !api.Generates() {
-		return false, false
-	}
-	var c cutter
-	var ev event
-	for {
-		n := c.cut(said)
-		if n < 0 {
-			return false, true
-		}
-		ev.parse(said[:n])
-		said = said[n:]
-		if !ev.has {
-			continue
-		}
-		if produced, abort := toldBy(api, &ev); produced || abort {
-			return abort && !produced, false
-		}
-	}
-}
-
-// AbortedWhole says whether a whole answer was aborted before its first token.
-func AbortedWhole(api API, body []byte) bool {
+// abortedWhole says whether a whole answer was aborted before its first token.
+func abortedWhole(api API, body []byte) bool {
 	var produced, abort bool
 	switch api {
 	case APIChat, APICompletions:

@@ -2,6 +2,21 @@ package wire
 
 import "testing"
 
+// beginsAborted says whether a stream that has come so far was aborted, and whether that
+// cannot be told yet. It makes no difference into which pieces it is cut.
+func beginsAborted(t *testing.T, api API, said string) (aborted, more bool) {
+	t.Helper()
+	whole, b := NewOpening(api), NewOpening(api)
+	v, bytewise := whole.Read([]byte(said)), Undecided
+	for i := 0; i <= len(said) && bytewise == Undecided; i++ {
+		bytewise = b.Read([]byte(said[:i]))
+	}
+	if bytewise != v && api.Generates() {
+		t.Errorf("%s %q: verdict %d byte by byte, and %d at once", api, said, bytewise, v)
+	}
+	return v == Aborted, v == Undecided
+}
+
 func TestAborted(t *testing.T) {
 	const (
 		role   = `data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}` + "\n\n"
@@ -37,8 +52,9 @@ func TestAborted(t *testing.T) {
 		{"the end", APIChat, "data: [DONE]\n\n", false, false},
 		{"no JSON", APIChat, "data: {\n\n", false, false},
 		{"another surface", APIEmbeddings, role + abort, false, false},
+		{"another surface, half a frame", APIEmbeddings, role[:40], false, false},
 	} {
-		if aborted, more := Aborted(c.api, []byte(c.said)); aborted != c.aborted || more != c.more {
+		if aborted, more := beginsAborted(t, c.api, c.said); aborted != c.aborted || more != c.more {
 			t.Errorf("%s: aborted %t, more %t; want %t, %t", c.name, aborted, more, c.aborted, c.more)
 		}
 	}
@@ -55,11 +71,11 @@ func TestAbortedWhole(t *testing.T) {
 		`{"choices":[],"x":"abort"}`: false,
 		`"abort"`:                    false,
 	} {
-		if got := AbortedWhole(APIChat, []byte(body)); got != want {
+		if got := abortedWhole(APIChat, []byte(body)); got != want {
 			t.Errorf("%s: got %t, want %t", body, got, want)
 		}
 	}
-	if AbortedWhole(APIResponses, []byte(`{"choices":[{"text":"","finish_reason":"abort"}]}`)) {
+	if abortedWhole(APIResponses, []byte(`{"choices":[{"text":"","finish_reason":"abort"}]}`)) {
 		t.Error("the responses surface has no choices")
 	}
 }
@@ -87,7 +103,7 @@ func TestAbortedMessages(t *testing.T) {
 		{"no count", start + untold, false, false},
 		{"a failure", start + failed, false, false},
 	} {
-		if aborted, more := Aborted(APIMessages, []byte(c.said)); aborted != c.aborted || more != c.more {
+		if aborted, more := beginsAborted(t, APIMessages, c.said); aborted != c.aborted || more != c.more {
 			t.Errorf("%s: aborted %t, more %t; want %t, %t", c.name, aborted, more, c.aborted, c.more)
 		}
 	}
@@ -100,7 +116,7 @@ func TestAbortedMessages(t *testing.T) {
 		`{"type":"message","content":[],"stop_reason":"end_turn","usage":{"output_tokens":1}}`:                                          false,
 		`{"type":"error","error":{"type":"api_error","message":"abort"}}`:                                                               false,
 	} {
-		if got := AbortedWhole(APIMessages, []byte(body)); got != want {
+		if got := abortedWhole(APIMessages, []byte(body)); got != want {
 			t.Errorf("%s: got %t, want %t", body, got, want)
 		}
 	}
@@ -138,7 +154,7 @@ func TestAbortedResponses(t *testing.T) {
 		{"a failure", created + failed, false, false},
 		{"the type in the data alone", `data: {"type":"response.output_text.delta","delta":" t"}` + "\n\n", false, false},
 	} {
-		if aborted, more := Aborted(APIResponses, []byte(c.said)); aborted != c.aborted || more != c.more {
+		if aborted, more := beginsAborted(t, APIResponses, c.said); aborted != c.aborted || more != c.more {
 			t.Errorf("%s: aborted %t, more %t; want %t, %t", c.name, aborted, more, c.aborted, c.more)
 		}
 	}
@@ -150,7 +166,7 @@ func TestAbortedResponses(t *testing.T) {
 		`{"object":"response","status":"queued","output":[],"usage":null}`:                                                              false,
 		`{"object":"response","status":"completed","output":[],"usage":{"output_tokens":3}}`:                                            false,
 	} {
-		if got := AbortedWhole(APIResponses, []byte(body)); got != want {
+		if got := abortedWhole(APIResponses, []byte(body)); got != want {
 			t.Errorf("%s: got %t, want %t", body, got, want)
 		}
 	}

@@ -13,7 +13,10 @@ func FuzzUsage(f *testing.F) {
 	f.Add([]byte(`{"id":"a\u00e9","usage":{"input_tokens":8,"cache_creation_input_tokens":960,"cache_read_input_tokens":0,"output_tokens":1.5}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, api := range []API{APIChat, APIResponses, APIMessages} {
-			AbortedWhole(api, body) // breaks on nothing
+			for _, status := range []int{200, 500} {
+				WholeVerdict(api, status, body) // breaks on nothing
+			}
+			Closed(body)
 		}
 		if !json.Valid(body) {
 			return
