@@ -44,8 +44,9 @@ func TestRealEngine(t *testing.T) {
 		{"two replicas become ready by a real token and show their KV size", s.becomeReady},
 		{"Claude Code: two conversations of three turns stay home", s.claudeCode},
 		{"the OpenAI and Anthropic SDKs stream", s.sdks},
-		{"the daemon answers as the engine does", s.peers},
 		{"the page's figures are the engines' own", s.figures},
+		// After the figures: it also asks an engine itself, which no history has.
+		{"the daemon answers as the engine does", s.peers},
 		{"an engine killed under a stream", s.killUnderStream},
 		{"model stop under a stream leaves no process", s.stopUnderStream},
 		{"Ctrl-C while engines start leaves no process", s.interrupt},
