@@ -98,6 +98,15 @@ func (l *limiter) end(now time.Time, tokens int) {
 	}
 }
 
+// giveBack takes back that a request was counted which another limit refuses.
+func (l *limiter) giveBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.limits.RequestsPerMinute; n > 0 {
+		l.requests.level = min(l.requests.level+1, float64(n))
+	}
+}
+
 // maxTokens returns the longest answer that may be asked for; 0 means any.
 func (l *limiter) maxTokens() int {
 	l.mu.Lock()
@@ -150,6 +159,9 @@ func (x *exchange) limit(l *limiter) error {
 		return &bodyTooLargeError{limit: n, whose: l.whose}
 	}
 	if err := l.take(time.Now()); err != nil {
+		for _, before := range x.limiters {
+			before.giveBack()
+		}
 		return err
 	}
 	x.limiters = append(x.limiters, l)

@@ -91,6 +91,25 @@ func TestRequestsPerMinute(t *testing.T) {
 	})
 }
 
+// What the model's limit refuses has cost the key nothing.
+func TestRefusedByTheModelCostsTheKeyNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, true, Limits{RequestsPerMinute: 2}, answers(1))
+		b.change(func(m *Model) { m.Limits = Limits{RequestsPerMinute: 1} })
+		if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		for range 3 {
+			wantLimited(t, b.ask("/v1/chat/completions", "secret"), "60", "The model m is limited to 1 request a minute")
+		}
+		b.change(func(m *Model) { m.Limits = Limits{} })
+		if got := b.ask("/v1/chat/completions", "secret"); got.status != 200 {
+			t.Errorf("the second request of the key: got %d %s", got.status, got.body)
+		}
+		wantLimited(t, b.ask("/v1/chat/completions", "secret"), "30", "The key of team is limited to 2 requests a minute")
+	})
+}
+
 // answers reports 20 tokens of prompt with 16 of them cached, and 5 of answer: 9 are
 // computed.
 func TestTokensPerMinute(t *testing.T) {
