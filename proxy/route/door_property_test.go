@@ -1,23 +1,29 @@
 package route
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 )
 
-// doorMachine drives admission with conversations of fixed sizes on replicas that
-// neither come nor go, where the rules about budgets and turns are exact.
+// doorMachine drives admission with conversations of known sizes, where the rules about
+// budgets and turns are exact, and with growth, shared prompts, and replicas that come, go
+// and fail where that is drawn.
 type doorMachine struct {
 	c        *Core
 	now      time.Time
 	capacity int64
+	reps     []Replica
 	sizes    []int // tokens, by conversation
+	grows    int   // tokens from turn to turn
+	shared   int   // tokens that conversations of odd numbers share, or 0
+	fill     int64 // longest time that filling a cache has taken
 	open     []Ticket
 	flying   map[Ticket]bool
 	running  map[Key]bool // conversations with a place and a turn in flight
-	forced   bool         // somebody waited to the limit, so budgets may be exceeded
+	forced   bool         // budgets may be exceeded: somebody waited to the limit, has grown or was moved
 }
 
 func newDoorMachine(t *rapid.T) *doorMachine {
@@ -26,38 +32,60 @@ func newDoorMachine(t *rapid.T) *doorMachine {
 	m := &doorMachine{
 		c: New(s, 1), now: start, capacity: 10_000,
 		flying: map[Ticket]bool{}, running: map[Key]bool{}, forced: s.MaxHold < time.Hour,
+		grows:  rapid.SampledFrom([]int{0, 0, 300}).Draw(t, "growth"),
+		shared: rapid.SampledFrom([]int{0, 400}).Draw(t, "shared"),
 	}
+	m.forced = m.forced || m.grows > 0
+	drawRhythm(t, m.c)
 	for range rapid.IntRange(1, 12).Draw(t, "conversations") {
 		m.sizes = append(m.sizes, rapid.SampledFrom([]int{500, 1000, 3000, 6000, 9900}).Draw(t, "size"))
 	}
-	reps := make([]Replica, rapid.IntRange(1, 3).Draw(t, "replicas"))
-	for i := range reps {
-		reps[i] = Replica{Incarnation: 1, Ready: true, Capacity: m.capacity, MaxNumSeqs: 32, MaxBatchedTokens: 800}
+	for range rapid.IntRange(1, 3).Draw(t, "replicas") {
+		m.reps = append(m.reps, Replica{Incarnation: 1, Ready: true, Capacity: m.capacity, MaxNumSeqs: 32, MaxBatchedTokens: 800})
 	}
-	m.c.SetReplicas(m.now, reps)
+	m.c.SetReplicas(m.now, m.reps)
 	return m
 }
 
-// known returns the tokens of all conversations that the core remembers.
+// known returns the tokens that all conversations take at most that the core remembers,
+// with the room for growth that their places may need.
 func (m *doorMachine) known(also int) int64 {
-	sum, found := 0, false
+	sum, count, found := 0, 0, false
 	m.c.Conversations(m.now, func(v ConversationView) bool {
 		n := int(v.Key[0])
 		sum += m.sizes[n]
+		count++
 		found = found || n == also
 		return true
 	})
 	if !found {
 		sum += m.sizes[also]
+		count++
 	}
-	return int64(sum)
+	growth := m.c.learned.growth.value // of several turns, where they overlap
+	return int64(sum + int(growth+1)*(count+1))
+}
+
+// Turn is one from arrival to a served end, if nothing holds it, and a pause after it.
+func (m *doorMachine) Turn(t *rapid.T) {
+	before := len(m.open)
+	m.Arrive(t)
+	if tk := m.open[before]; m.flying[tk] {
+		m.c.FirstByte(m.now, tk)
+		m.serve(before)
+	}
+	m.now = m.now.Add(100 * time.Millisecond)
 }
 
 func (m *doorMachine) Arrive(t *rapid.T) {
 	n := rapid.IntRange(0, len(m.sizes)-1).Draw(t, "conversation")
 	fits := m.known(n) <= m.capacity
+	r := sized(n, m.sizes[n])
+	if m.shared > 0 && n%2 == 1 {
+		r.SharedHash = 7
+	}
 	var d Decision
-	tk, v := m.c.Arrive(m.now, sized(n, m.sizes[n]), &d)
+	tk, v := m.c.Arrive(m.now, r, &d)
 	switch {
 	case v == Held && fits:
 		t.Fatal("held, though all conversations together fit one replica")
@@ -67,6 +95,52 @@ func (m *doorMachine) Arrive(t *rapid.T) {
 	default:
 		t.Fatalf("verdict %d", v)
 	}
+}
+
+// Replicas restarts, drains and revives replicas, and takes the last one away or gives one
+// more; one is always usable.
+func (m *doorMachine) Replicas(t *rapid.T) {
+	i := rapid.IntRange(0, len(m.reps)-1).Draw(t, "replica")
+	switch rapid.IntRange(0, 3).Draw(t, "what") {
+	case 0:
+		m.reps[i].Incarnation++
+	case 1:
+		m.reps[i].Draining = !m.reps[i].Draining
+	case 2:
+		m.reps[i].Avoid = !m.reps[i].Avoid
+	case 3:
+		if len(m.reps) > 1 && rapid.Bool().Draw(t, "fewer") {
+			m.reps = m.reps[:len(m.reps)-1]
+		} else if len(m.reps) < 4 {
+			m.reps = append(m.reps, Replica{Incarnation: 1, Ready: true, Capacity: m.capacity, MaxNumSeqs: 32, MaxBatchedTokens: 800})
+		}
+	}
+	if !slices.ContainsFunc(m.reps, func(r Replica) bool { return !r.Draining }) {
+		m.reps[0].Draining = false
+	}
+	m.c.SetReplicas(m.now, m.reps)
+	clear(m.running) // the places on a replica end with it
+}
+
+func (m *doorMachine) Move(t *rapid.T) {
+	n := rapid.IntRange(0, len(m.sizes)-1).Draw(t, "conversation")
+	to := rapid.IntRange(0, len(m.reps)-1).Draw(t, "to")
+	if m.c.Move(m.now, keyOf(n), to) {
+		m.forced = true // over the budget where all others are in the middle of a turn
+		delete(m.running, keyOf(n))
+	}
+}
+
+// Requeue sends a request without a first byte back to the door.
+func (m *doorMachine) Requeue(t *rapid.T) {
+	tk := m.open[m.pick(t)]
+	if !m.c.Requeue(m.now, tk) {
+		return
+	}
+	if !m.flying[tk] {
+		t.Fatal("a request that waits went back to the door")
+	}
+	m.flying[tk] = false
 }
 
 func (m *doorMachine) pick(t *rapid.T) int {
@@ -81,14 +155,34 @@ func (m *doorMachine) FirstByte(t *rapid.T) { m.c.FirstByte(m.now, m.open[m.pick
 func (m *doorMachine) Done(t *rapid.T) {
 	i := m.pick(t)
 	tk := m.open[i]
-	o := failed()
 	if m.flying[tk] && rapid.IntRange(0, 4).Draw(t, "failed") > 0 {
-		tokens := int(m.c.tickets.at(m.c.tickets.find(tk)).bytes / 4)
-		o = Outcome{Served: true, Prompt: tokens, Cached: 0, Completion: 0}
+		m.serve(i)
+		return
 	}
-	m.c.Done(m.now, tk, o)
+	m.c.Done(m.now, tk, failed())
+	m.close(i)
+}
+
+// serve ends the turn of a ticket that flies.
+func (m *doorMachine) serve(i int) {
+	tk := m.open[i]
+	tokens := int(m.c.tickets.at(m.c.tickets.find(tk)).bytes / 4)
+	if n := m.number(tk); m.sizes[n]+m.grows <= 9900 {
+		m.sizes[n] += m.grows
+	}
+	m.c.Done(m.now, tk, Outcome{Served: true, Prompt: tokens, Cached: m.shared, Completion: 0})
+	m.close(i)
+}
+
+func (m *doorMachine) close(i int) {
+	tk := m.open[i]
 	m.open = append(m.open[:i], m.open[i+1:]...)
 	delete(m.flying, tk)
+}
+
+// number returns the conversation of a ticket.
+func (m *doorMachine) number(tk Ticket) int {
+	return int(m.c.table.at(m.c.tickets.at(m.c.tickets.find(tk)).conv).key[0])
 }
 
 func (m *doorMachine) Wait(t *rapid.T) {
@@ -96,6 +190,32 @@ func (m *doorMachine) Wait(t *rapid.T) {
 		100 * time.Millisecond, time.Second, 5 * time.Second, 25 * time.Second,
 	}).Draw(t, "wait"))
 	m.c.Tick(m.now)
+	for was := m.c.door.waiting + 1; m.c.door.waiting < was; { // one that goes may leave a place elsewhere
+		was = m.c.door.waiting
+		m.c.Tick(m.now)
+	}
+	m.checkQueue(t)
+}
+
+// checkQueue fails when one waits in the queue although a replica has room for it, before
+// anybody has waited for so long that he is not to be passed: unless it waits for its home,
+// for no longer than filling a cache takes.
+func (m *doorMachine) checkQueue(t *rapid.T) {
+	m.fill = max(m.fill, m.c.door.fill)
+	for _, ti := range m.c.door.queue {
+		tk := m.c.tickets.at(ti)
+		if tk.awaits != none && (m.c.at >= tk.patience || tk.patience > tk.arrived+m.fill || m.c.door.keep > 0) {
+			t.Fatalf("a request waits for its home for %v, until %v after it came", time.Duration(m.c.at-tk.arrived), time.Duration(tk.patience-tk.arrived))
+		}
+		for i := range m.c.replicas[:m.c.present] {
+			if tk.awaits == none && m.c.eligible(tk, i) && m.c.takes(tk, i) && !m.c.table.at(tk.conv).admitted {
+				t.Fatalf("a request waits although replica %d has room for it", i)
+			}
+		}
+		if m.c.at-tk.arrived > m.c.door.fill && len(tk.tried) == 0 {
+			return // nobody passes this one
+		}
+	}
 }
 
 func (m *doorMachine) Check(t *rapid.T) {

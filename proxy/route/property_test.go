@@ -38,8 +38,21 @@ func newMachine(t *rapid.T) *machine {
 	}
 	m.set.MaxConversations = rapid.IntRange(1, 12).Draw(t, "bound")
 	m.c = New(m.set, rapid.Uint64().Draw(t, "seed"))
+	drawRhythm(t, m.c)
 	m.drawReplicas(t)
 	return m
+}
+
+// drawRhythm teaches a core how its clients come back, as a sequence of events is too
+// short to do: not at all, quickly, or so slowly that places last one turn and those who
+// come back wait for their homes.
+func drawRhythm(t *rapid.T, c *Core) {
+	gap := rapid.SampledFrom([]time.Duration{0, 400 * time.Millisecond, 30 * time.Second}).Draw(t, "gap")
+	for n := range int64(rhythmGaps) {
+		if gap > 0 {
+			c.learned.rhythm.gap(0, int64(gap)+n, false)
+		}
+	}
 }
 
 func (m *machine) drawReplicas(t *rapid.T) {

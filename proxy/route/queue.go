@@ -271,7 +271,7 @@ func (c *Core) heldReason(t *ticket) string {
 		return "has a place; waits until long prompts before it are read"
 	case t.stranded, c.usable == 0:
 		return "waits for a replica"
-	case c.at < t.patience:
+	case t.awaits != none:
 		return "waits for room at its home, which still holds its context"
 	}
 	switch c.table.at(t.conv).lost {
