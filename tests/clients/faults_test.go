@@ -4,6 +4,7 @@ package clients
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -136,13 +137,13 @@ func TestAgentsSeeFaultsAsFromTheEngine(t *testing.T) {
 	}
 }
 
-// TestAgentsWaitForAReplica runs each agent while every replica is drained: the daemon
-// refuses with its own error and says when to come back, the agent does, and its
-// conversation is placed.
-func TestAgentsWaitForAReplica(t *testing.T) {
+// TestAgentsComeBack runs each agent while every replica is drained and nothing waits for
+// long: the daemon refuses with its own error and says when to come back, the agent does,
+// and its conversation is placed.
+func TestAgentsComeBack(t *testing.T) {
 	for _, a := range agents {
 		t.Run(a.name, func(t *testing.T) {
-			b := newBox(t)
+			b := newBoxThatHolds(t, time.Second)
 			b.play(troubled())
 			b.drained(t, true)
 			var refused atomic.Int64
@@ -161,6 +162,32 @@ func TestAgentsWaitForAReplica(t *testing.T) {
 			}
 			if refused.Load() == 0 {
 				t.Error("the daemon refused nothing")
+			}
+		})
+	}
+}
+
+// TestAgentsWaitForAReplica runs each agent while every replica is drained, until its
+// request waits for one: then they are back, and the agent has noticed nothing.
+func TestAgentsWaitForAReplica(t *testing.T) {
+	for _, a := range agents {
+		t.Run(a.name, func(t *testing.T) {
+			b := newBox(t)
+			b.play(troubled())
+			b.drained(t, true)
+			cmd := a.run(t, b.tap.URL, newPlace(t), "THE-PROMPT")
+			ended := make(chan outcome, 1)
+			go func() { ended <- run(t, cmd) }()
+			harness.Within(t, time.Minute, func() error {
+				answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
+				if err == nil && answer.GetCard().GetHeld() == 0 {
+					err = errors.New("no request waits")
+				}
+				return err
+			})
+			b.drained(t, false)
+			if end := <-ended; !strings.Contains(end.Stdout, "All is done ✓.") {
+				t.Errorf("%s printed %q, %s", a.name, end.Stdout, end.stderr)
 			}
 		})
 	}

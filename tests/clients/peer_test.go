@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -129,7 +130,7 @@ func (s sending) raw(contentType, more string) string {
 // headers and the bytes of the body. By an alias only the model's name differs.
 func TestNoClientSeesMoreThanTheEngine(t *testing.T) {
 	e := newRawEngine(t)
-	d := newDaemon(t, e.url())
+	d := newDaemon(t, 5*time.Minute, e.url())
 	named := sendings(model)
 	aliased := sendings("gpt-of-peers")
 	named = append(named,

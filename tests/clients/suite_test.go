@@ -26,14 +26,19 @@ type box struct {
 
 // newBox starts all of it.
 func newBox(t *testing.T) *box {
+	return newBoxThatHolds(t, 5*time.Minute)
+}
+
+// newBoxThatHolds is a box whose requests wait for a replica for so long at most.
+func newBoxThatHolds(t *testing.T, hold time.Duration) *box {
 	e := newEngines(t, 2)
-	d := newDaemon(t, e.urls...)
+	d := newDaemon(t, hold, e.urls...)
 	return &box{Daemon: d, engines: e, tap: newTap(t, d.InferenceURL)}
 }
 
 // newDaemon starts a daemon before engines that are there, and waits until all are
-// ready.
-func newDaemon(t *testing.T, urls ...string) *harness.Daemon {
+// ready. A request waits for a replica for hold at most.
+func newDaemon(t *testing.T, hold time.Duration, urls ...string) *harness.Daemon {
 	d := harness.Start(t, harness.Options{Config: fmt.Sprintf(`
 models:
   - name: %s
@@ -42,7 +47,9 @@ models:
       remote_urls: [%s]
       max_num_seqs: 32
       aliases: ["claude-*", "gpt-*"]
-`, model, strings.Join(urls, ", "))})
+    routing:
+      max_hold: %d s
+`, model, strings.Join(urls, ", "), int(hold.Seconds()))})
 	harness.Within(t, 30*time.Second, func() error {
 		answer, err := d.Replicas.ListReplicas(t.Context(), &lmwardenv1.ListReplicasRequest{Model: model})
 		if err != nil {
