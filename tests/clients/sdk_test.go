@@ -57,7 +57,8 @@ func TestSDKs(t *testing.T) {
 	}
 	openai := object{"unasked": 0.0, "response": "Hello ☀.", "streamed": "completed"}
 	anthropic := object{"counted": float64(promptTokens)}
-	// The turns of the conversation with a tool, then those that name theirs.
+	// The turns of the conversation with a tool, then those that name theirs. Under one name
+	// there are fewer than eight beginnings, or it would not be believed.
 	openaiTurns := append([]string{"placed tool", "sticky tool", "placed named"}, slices.Repeat([]string{"sticky named"}, 11)...)
 	anthropicTurns := append([]string{"placed tool", "sticky tool", "placed named"}, slices.Repeat([]string{"sticky named"}, 8)...)
 	weather := map[string]string{}

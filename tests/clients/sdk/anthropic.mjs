@@ -52,7 +52,7 @@ for await (const event of await named.messages.create({ ...ask("HALF"), stream: 
 }
 const cancel = new AbortController();
 seen.aborted = "";
-for await (const event of await named.messages.create({ ...ask("HALF, then ABORT"), stream: true }, { signal: cancel.signal })) {
+for await (const event of await named.messages.create({ ...ask("HALF"), stream: true }, { signal: cancel.signal })) {
   seen.aborted += event.delta?.text ?? "";
   if (seen.aborted !== "") cancel.abort();
 }

@@ -73,7 +73,7 @@ async def abort():
     client = anthropic.AsyncAnthropic(**options, default_headers={"x-session-id": session})
 
     async def read():
-        async for event in await client.messages.create(**ask("HALF, then ABORT"), stream=True):
+        async for event in await client.messages.create(**ask("HALF"), stream=True):
             if event.type == "content_block_delta":
                 seen["aborted"] = event.delta.text
                 asyncio.current_task().cancel()

@@ -60,7 +60,7 @@ for await (const chunk of half) {
   if (seen.half !== "") break;
 }
 const cancel = new AbortController();
-const aborted = await named.chat.completions.create({ model, messages: [user("HALF, then ABORT")], stream: true }, { signal: cancel.signal });
+const aborted = await named.chat.completions.create({ model, messages: [user("HALF")], stream: true }, { signal: cancel.signal });
 seen.aborted = "";
 for await (const chunk of aborted) {
   seen.aborted += chunk.choices[0].delta.content;

@@ -84,7 +84,7 @@ async def abort():
     client = openai.AsyncOpenAI(**options, default_headers={"x-session-id": session})
 
     async def read():
-        async for chunk in await client.chat.completions.create(model=model, messages=[user("HALF, then ABORT")], stream=True):
+        async for chunk in await client.chat.completions.create(model=model, messages=[user("HALF")], stream=True):
             seen["aborted"] = chunk.choices[0].delta.content
             if seen["aborted"]:
                 asyncio.current_task().cancel()
