@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/server/face"
@@ -75,14 +74,10 @@ func (a *app) keySetCommand() *cobra.Command {
 	c.Flags().Uint64Var(&revision, "revision", 0, "refuse when the limits have another revision by now; 0 does not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		req := &lmwardenv1.UpdateKeyRequest{Name: args[0], Limits: &lmwardenv1.KeyLimits{}, Revision: revision}
-		names, err := limits.apply(req.Limits)
-		if err != nil {
+		var err error
+		if req.UpdateMask, err = limits.change(req.Limits, c.Example); err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			return usageErrorf("there is nothing to set; name a limit as in %s", strings.TrimSpace(c.Example))
-		}
-		req.UpdateMask = &fieldmaskpb.FieldMask{Paths: names}
 		cs, err := a.dial()
 		if err != nil {
 			return err

@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/server/face"
@@ -104,14 +102,10 @@ func (a *app) modelSetCommand() *cobra.Command {
 	c.Flags().Uint64Var(&revision, "revision", 0, "refuse when the model has another revision by now; 0 does not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		req := &lmwardenv1.UpdateModelRequest{Name: args[0], Spec: &lmwardenv1.ModelSpec{}, Revision: revision}
-		names, err := spec.apply(req.Spec)
-		if err != nil {
+		var err error
+		if req.UpdateMask, err = spec.change(req.Spec, c.Example); err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			return usageErrorf("there is nothing to set; name a setting as in %s", strings.TrimSpace(c.Example))
-		}
-		req.UpdateMask = &fieldmaskpb.FieldMask{Paths: names}
 		cs, err := a.dial()
 		if err != nil {
 			return err

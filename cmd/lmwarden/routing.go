@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 )
@@ -48,14 +47,10 @@ func (a *app) routingSetCommand() *cobra.Command {
 	c.Flags().Uint64Var(&revision, "revision", 0, "refuse when the settings have another revision by now; 0 does not ask")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		req := &lmwardenv1.UpdateRoutingRequest{Model: args[0], Settings: &lmwardenv1.RoutingSettings{}, Revision: revision}
-		names, err := flags.apply(req.Settings)
-		if err != nil {
+		var err error
+		if req.UpdateMask, err = flags.change(req.Settings, "lmwarden routing set "+args[0]+" --affinity off"); err != nil {
 			return err
 		}
-		if len(names) == 0 {
-			return usageErrorf("there is nothing to set; name a setting as in lmwarden routing set %s --affinity off", args[0])
-		}
-		req.UpdateMask = &fieldmaskpb.FieldMask{Paths: names}
 		cs, err := a.dial()
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/server/face"
@@ -76,6 +77,19 @@ func (s *settings) apply(m proto.Message) (names []string, err error) {
 		names = append(names, name+f.field.Name)
 	}
 	return names, nil
+}
+
+// change gives the fields of m whose flags were given their values and returns the mask
+// of an update. The error is one of usage; when nothing is to be set it names the example.
+func (s *settings) change(m proto.Message, example string) (*fieldmaskpb.FieldMask, error) {
+	names, err := s.apply(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, usageErrorf("there is nothing to set; name a setting as in %s", strings.TrimSpace(example))
+	}
+	return &fieldmaskpb.FieldMask{Paths: names}, nil
 }
 
 // Set keeps the text; its meaning is checked by apply, where the message is known. A
