@@ -158,6 +158,11 @@ func (x *exchange) finish(err error) error {
 	var seen wire.State
 	whole := errors.Is(err, io.EOF)
 	if x.flow != nil {
+		if held := x.flow.Held(); len(held) > 0 && x.ctx.Err() == nil {
+			if werr := x.reply.write(held, false); werr != nil {
+				return x.lost(werr)
+			}
+		}
 		var rest []byte
 		if whole {
 			rest = x.flow.Close()

@@ -51,10 +51,11 @@ func TestUsageFrameIsHidden(t *testing.T) {
 		frames  int    // with usage, at the client
 		counted bool
 	}{
-		"not asked":          {``, `{"include_usage":true}`, 0, true},
-		"asked":              {`,"stream_options":{"include_usage":true}`, `{"include_usage":true}`, 1, true},
-		"refused":            {`,"stream_options":{"include_usage":false}`, `{"include_usage":false}`, 0, false},
-		"other members kept": {`,"stream_options":{"continuous_usage_stats":false}`, `"continuous_usage_stats":false`, 0, true},
+		"not asked":            {``, `{"include_usage":true}`, 0, true},
+		"asked":                {`,"stream_options":{"include_usage":true}`, `{"include_usage":true}`, 1, true},
+		"refused":              {`,"stream_options":{"include_usage":false}`, `{"include_usage":false}`, 0, false},
+		"other members kept":   {`,"stream_options":{"continuous_usage_stats":false}`, `"continuous_usage_stats":false`, 0, true},
+		"not asked at the end": {`,"stream_options":{"continuous_usage_stats":true}`, `"include_usage":true,"continuous_usage_stats":false`, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -116,8 +117,9 @@ func TestAliasIsRestored(t *testing.T) {
 func TestTokensAreNotHeldBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newBox(t, 1, func(w http.ResponseWriter, _ *http.Request) {
-			frames := append(chatChunks(20), doneFrame)
+			frames := chatChunks(20)
 			frames[1] = frames[0] + frames[1] // the role comes with the first token
+			frames[21] += usageFrame + doneFrame
 			sendFrames(w, frames[1:], 50*time.Millisecond)
 		})
 		start := time.Now()
@@ -132,7 +134,7 @@ func TestTokensAreNotHeldBack(t *testing.T) {
 				continue
 			}
 			frames++
-			if at, want := time.Since(start), time.Duration(max(frames-1, 1))*50*time.Millisecond; at != want {
+			if at, want := time.Since(start), time.Duration(min(max(frames-1, 1), 21))*50*time.Millisecond; at != want {
 				t.Errorf("frame %d came after %v, want %v", frames, at, want)
 			}
 		}
@@ -254,10 +256,25 @@ func TestStalledStreamIsGivenUp(t *testing.T) {
 		}, func(o *Options, _ *Snapshot) { o.StallTimeout = time.Minute })
 		start := time.Now()
 		got := b.post("/v1/chat/completions", chat("m", true))
-		if got.err == nil || !strings.Contains(got.body, `"error"`) || time.Since(start) != time.Minute {
+		if got.err == nil || !strings.HasPrefix(got.body, strings.Join(chatChunks(2), "")+`data: {"error"`) || time.Since(start) != time.Minute {
 			t.Errorf("after %v: %v %q", time.Since(start), got.err, got.body)
 		}
 		b.wantIdle()
+	})
+}
+
+// The chunk that ends an answer waits for usage that the client did not ask for. When none
+// comes the client still has that chunk, and a cut stays a cut.
+func TestCutBeforeTheUsageFrameIsACut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, more := range []string{"", "data: {\"choices\":[],\"us", usageFrame} {
+			b := newBox(t, 1, cutAfter(append(chatChunks(2), more)))
+			got := b.post("/v1/chat/completions", chat("m", true))
+			if got.err == nil || !strings.HasPrefix(got.body, strings.Join(chatChunks(2), "")+`data: {"error"`) || strings.Contains(got.body, "[DONE]") {
+				t.Errorf("cut after %q: %v, %q", more, got.err, got.body)
+			}
+			b.wantIdle()
+		}
 	})
 }
 

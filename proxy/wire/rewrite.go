@@ -50,9 +50,8 @@ func Rewrite(api API, s *Scan, e Edit) (body []byte, usageAdded bool) {
 		edits = requestModel(s, quote(e.Model))
 	}
 	if e.IncludeUsage && (api == APIChat || api == APICompletions) && s.Stream() {
-		if u, ok := includeUsage(s); ok {
-			edits, usageAdded = append(edits, u), true
-		}
+		usage := includeUsage(s)
+		edits, usageAdded = append(edits, usage...), len(usage) > 0
 	}
 	if e.MaxTokens > 0 {
 		edits = append(edits, capTokens(api, s, e.MaxTokens)...)
@@ -141,28 +140,36 @@ func capTokens(api API, s *Scan, limit int) []edit {
 	return append(edits, edit{Span{at, at}, member})
 }
 
-// includeUsage returns the edit that asks for usage; false when the request says
-// itself whether it wants it, or when its stream_options are no object.
-func includeUsage(s *Scan) (edit, bool) {
+// includeUsage returns the edits that ask for usage; none when the request says itself
+// whether it wants it, or when its stream_options are no object. An engine heeds the wish
+// for usage on every chunk only of a client that asked for usage, so where the proxy asks
+// in its place that wish is taken back.
+func includeUsage(s *Scan) []edit {
 	p := s.spans[FieldStreamOptions]
 	raw := s.Raw(FieldStreamOptions)
 	switch {
 	case raw == nil:
 		at := skipSpace(s.body, 0) + 1
-		return edit{Span{at, at}, []byte(`"stream_options":{"include_usage":true},`)}, true
+		return []edit{{Span{at, at}, []byte(`"stream_options":{"include_usage":true},`)}}
 	case string(raw) == "null":
-		return edit{p, []byte(`{"include_usage":true}`)}, true
+		return []edit{{p, []byte(`{"include_usage":true}`)}}
 	case raw[0] != '{':
-		return edit{}, false
+		return nil
 	}
 	if _, present := s.IncludeUsage(); present {
-		return edit{}, false
+		return nil
 	}
 	text := `"include_usage":true`
 	if raw[skipSpace(raw, 1)] != '}' {
 		text += ","
 	}
-	return edit{Span{p.Start + 1, p.Start + 1}, []byte(text)}, true
+	edits := []edit{{Span{p.Start + 1, p.Start + 1}, []byte(text)}}
+	for m := membersOf(s.body[:p.End], p.Start); m.next(); {
+		if string(m.key) == "continuous_usage_stats" && string(s.body[m.val.Start:m.val.End]) == "true" {
+			edits = append(edits, edit{m.val, []byte("false")})
+		}
+	}
+	return edits
 }
 
 // RestoreModel returns a whole answer with the requested name of the model in place

@@ -38,10 +38,10 @@ func (e *event) parse(raw []byte) {
 // line takes one line that begins at raw[at:].
 func (e *event) line(at int, line []byte) {
 	name, value, found := bytes.Cut(line, []byte(":"))
-	if !found {
-		value = nil
+	start := at + len(name)
+	if found { // else the line may be all there is, and nothing lies behind it
+		start++
 	}
-	start := at + len(name) + 1
 	if len(value) > 0 && value[0] == ' ' {
 		value, start = value[1:], start+1
 	}

@@ -9,7 +9,8 @@ const maxFrame = 8 << 20
 // StreamOptions say what a stream changes. The zero value changes nothing.
 type StreamOptions struct {
 	// DropUsage drops the chunk that carries only usage, since [Rewrite] and not the
-	// client asked for it.
+	// client asked for it. The fingerprint of the engine, which vLLM puts there, goes to
+	// the chunks where the client would have had it.
 	DropUsage bool
 	// Requested is the model name that the client asked for, to put in place of the
 	// served one; "" leaves names alone.
@@ -25,7 +26,8 @@ type StreamOptions struct {
 // safe for concurrent use.
 //
 // When nothing is to be changed, Write returns its argument: bytes never wait.
-// Otherwise whole frames are passed on and the beginning of an unfinished one waits.
+// Otherwise whole frames are passed on and the beginning of an unfinished one waits; with
+// DropUsage the chunk that ends a choice waits for the chunk of usage behind it.
 type Stream struct {
 	api   API
 	opt   StreamOptions
@@ -37,6 +39,10 @@ type Stream struct {
 	out   []byte // what Write returns, when it is not its argument
 	over  bool   // the current frame is too long to keep
 	mid   bool   // the client has part of a frame
+
+	held    held   // chunks that wait for the one of usage
+	renamed []byte // room for one of them
+	unasked bool   // the engine sends usage to everybody
 }
 
 // NewStream returns a stream for the answer of one request.
@@ -84,19 +90,20 @@ func (s *Stream) Write(p []byte) []byte {
 // Close says that the upstream has ended. It returns the bytes that still waited: a
 // last frame without a blank line counts as a frame when its data is whole. When the
 // upstream was cut, call Close for what [Stream.State] then says, and give the client
-// an error frame instead of the bytes.
+// what [Stream.Held] returned before and an error frame instead of the bytes.
 func (s *Stream) Close() []byte {
 	s.out = s.out[:0]
-	if len(s.buf) == 0 {
-		return s.out
+	if len(s.buf) > 0 {
+		s.ev.parse(s.buf)
+		if s.ev.has && !wholeData(s.ev.data) {
+			s.out = s.held.release(s.out, nil)
+			s.pass(s.buf)
+		} else {
+			s.frame(s.buf)
+		}
+		s.buf = s.buf[:0]
 	}
-	s.ev.parse(s.buf)
-	if s.ev.has && !wholeData(s.ev.data) {
-		s.pass(s.buf)
-	} else {
-		s.frame(s.buf)
-	}
-	s.buf = s.buf[:0]
+	s.out = s.held.release(s.out, nil)
 	return s.out
 }
 
@@ -119,6 +126,7 @@ func (s *Stream) hold(p []byte) {
 	}
 	if s.over || len(s.buf)+len(p) > maxFrame {
 		s.over, s.mid = true, true
+		s.out = s.held.release(s.out, nil)
 		s.pass(s.buf)
 		s.pass(p)
 		s.buf = s.buf[:0]
@@ -153,18 +161,26 @@ func (s *Stream) end(p []byte) {
 // frame reads a whole frame and puts what is left of it to the output.
 func (s *Stream) frame(raw []byte) {
 	s.ev.parse(raw)
-	if s.ev.has {
-		if s.state.see(s.api, &s.ev) && s.opt.DropUsage {
-			return
-		}
-		if s.opt.Answer != nil {
-			s.opt.Answer.event(s.api, &s.ev)
-		}
-	}
-	if s.opt.Requested == "" || !s.ev.has {
+	if !s.ev.has {
 		s.pass(raw)
 		return
 	}
+	kind := s.state.see(s.api, &s.ev)
+	if s.opt.Answer != nil && kind != chunkUsage {
+		s.opt.Answer.event(s.api, &s.ev)
+	}
+	if s.opt.DropUsage && s.settle(kind, raw) {
+		return
+	}
+	if s.opt.Requested == "" {
+		s.pass(raw)
+		return
+	}
+	s.out = s.rename(s.out, raw)
+}
+
+// rename appends the current frame to dst with the requested name of the model in it.
+func (s *Stream) rename(dst, raw []byte) []byte {
 	s.edits = modelEdits(s.edits[:0], s.ev.data, s.opt.Requested, s.opt.Served)
 	kept := s.edits[:0]
 	for _, e := range s.edits {
@@ -172,5 +188,5 @@ func (s *Stream) frame(raw []byte) {
 			kept = append(kept, edit{p, e.text})
 		}
 	}
-	s.out = apply(s.out, raw, kept)
+	return apply(dst, raw, kept)
 }

@@ -18,6 +18,8 @@ const (
 	usageFrame = `data: {"id":"chatcmpl-1","model":"served","choices":[],"usage":{"prompt_tokens":968,"total_tokens":980,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":896,"created_cache_tokens":0}},"system_fingerprint":"f"}` + "\n\n"
 	lastFrame  = `data: {"id":"chatcmpl-1","model":"served","choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}]}` + "\n\n"
 	doneFrame  = "data: [DONE]\n\n"
+	// lastFrameAlone is the last frame of a stream without usage.
+	lastFrameAlone = `data: {"id":"chatcmpl-1","model":"served","choices":[{"index":0,"delta":{"content":""},"finish_reason":"stop"}],"system_fingerprint":"f"}` + "\n\n"
 )
 
 // chatStream is a whole chat stream with usage, a decoy in its text, a comment, and
@@ -108,10 +110,11 @@ func TestStreamReadsUsageFromEveryShape(t *testing.T) {
 
 func TestStreamDropsExactlyTheUsageFrame(t *testing.T) {
 	continuous := chunkFrame("a", `,"usage":{"prompt_tokens":5,"completion_tokens":1}`)
+	without := strings.Replace(strings.Replace(chatStream, usageFrame, "", 1), lastFrame, lastFrameAlone, 1)
 	for _, tc := range []struct{ name, in, want string }{
-		{"usage frame", chatStream, strings.Replace(chatStream, usageFrame, "", 1)},
-		{"continuous usage stays on chunks", continuous + usageFrame + doneFrame, continuous + doneFrame},
-		{"a frame with space in its choices", strings.Replace(chatStream, `"choices":[],`, `"choices": [ ] ,`, 1), strings.Replace(chatStream, usageFrame, "", 1)},
+		{"usage frame", chatStream, without},
+		{"an engine that sends usage to everybody", continuous + lastFrame + usageFrame + doneFrame, continuous + lastFrame + usageFrame + doneFrame},
+		{"a frame with space in its choices", strings.Replace(chatStream, `"choices":[],`, `"choices": [ ] ,`, 1), without},
 		{"empty choices without usage", "data: {\"choices\":[]}\n\n" + doneFrame, "data: {\"choices\":[]}\n\n" + doneFrame},
 		{"empty choices, usage null", "data: {\"choices\":[],\"usage\":null}\n\n", "data: {\"choices\":[],\"usage\":null}\n\n"},
 		{"usage last of all", chunkFrame("a", "") + usageFrame, chunkFrame("a", "")},
@@ -224,9 +227,9 @@ func TestStreamOfDataOverSeveralLines(t *testing.T) {
 }
 
 func TestStreamPassesAFrameTooLongToKeep(t *testing.T) {
-	in := "data: " + strings.Repeat("x", maxFrame+100) + "\n\n" + usageFrame + doneFrame
+	in := lastFrame + "data: " + strings.Repeat("x", maxFrame+2<<20) + "\n\n" + usageFrame + doneFrame
 	s := NewStream(APIChat, StreamOptions{DropUsage: true, Requested: "r"})
-	if got, want := feed(s, in, 1<<20), strings.Replace(in, usageFrame, "", 1); got != want {
+	if got, want := feed(s, in, 1<<20), strings.Replace(strings.Replace(in, usageFrame, "", 1), "served", "r", 1); got != want {
 		t.Errorf("got %d bytes, want %d", len(got), len(want))
 	}
 	if !s.State().Done {

@@ -115,12 +115,25 @@ var (
 	keyModel     = []byte(`"model"`)
 	doneMarker   = []byte("[DONE]")
 	emptyChoices = []byte("[]")
+
+	keyFingerprint = []byte(`"system_fingerprint"`)
 )
 
-// see takes notice of one event with data. It reports whether the event is one that
-// exists only to carry usage. Needles are looked for before anything is parsed: a
-// key inside a JSON string has a backslash before its quote and is not found.
-func (s *State) see(api API, e *event) (usageOnly bool) {
+// chunkKind says what an event of chat or completions is for.
+type chunkKind uint8
+
+const (
+	chunkPlain   chunkKind = iota // tokens of a choice, or an event of another surface
+	chunkLast                     // the end of a choice
+	chunkCounted                  // either of these with usage on it
+	chunkUsage                    // nothing but usage
+	chunkEnd                      // the end of the stream, or an error
+)
+
+// see takes notice of one event with data, and says what it is for. Needles are looked
+// for before anything is parsed: a key inside a JSON string has a backslash before its
+// quote and is not found.
+func (s *State) see(api API, e *event) chunkKind {
 	switch api {
 	case APIMessages, APICountTokens:
 		s.seeMessages(e)
@@ -129,28 +142,31 @@ func (s *State) see(api API, e *event) (usageOnly bool) {
 	default:
 		return s.seeChunk(api, e.data)
 	}
-	return false
+	return chunkPlain
 }
 
 // made notes an event that the engine made.
 func (s *State) made() { s.First, s.Events = true, s.Events+1 }
 
 // seeChunk notes a chunk of chat or completions.
-func (s *State) seeChunk(api API, data []byte) (usageOnly bool) {
+func (s *State) seeChunk(api API, data []byte) chunkKind {
 	if bytes.Equal(bytes.TrimSpace(data), doneMarker) {
 		s.Done = true
-		return false
+		return chunkEnd
 	}
 	if bytes.Contains(data, keyError) {
 		if raw, ok := member(data, "error"); ok && string(raw) != "null" {
 			s.Failed = true
-			return false
+			return chunkEnd
 		}
 	}
 	s.made()
-	s.Finish = s.Finish || finished(data)
+	kind := chunkPlain
+	if finished(data) {
+		s.Finish, kind = true, chunkLast
+	}
 	if !bytes.Contains(data, keyUsage) {
-		return false
+		return kind
 	}
 	var usage, choices []byte
 	m := membersOf(data, 0)
@@ -163,7 +179,13 @@ func (s *State) seeChunk(api API, data []byte) (usageOnly bool) {
 		}
 	}
 	s.Usage.read(api, usage)
-	return len(usage) > 0 && usage[0] == '{' && emptyArray(choices)
+	switch {
+	case len(usage) == 0 || usage[0] != '{' || len(choices) == 0:
+		return kind
+	case emptyArray(choices):
+		return chunkUsage
+	}
+	return chunkCounted
 }
 
 // emptyArray says whether raw is an array without elements.
