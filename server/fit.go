@@ -58,13 +58,22 @@ func fullnessOf(v route.View) fullness {
 	}
 	f.roomFor = 0
 	for _, r := range v.Replicas {
-		used := r.ActiveTokens
-		if r.Active == 0 {
-			used = max(v.SharedTokens, 0) // the first conversation brings the shared prompt
-		}
-		f.roomFor += max(0, r.Capacity-used) / f.mean
+		f.roomFor += roomOn(v, r, f.mean)
 	}
 	return f
+}
+
+// roomOn returns how many more conversations of a mean size have room on a replica, 0
+// when that is not known.
+func roomOn(v route.View, r route.ReplicaView, mean int64) int64 {
+	if mean <= 0 {
+		return 0
+	}
+	used := r.ActiveTokens
+	if r.Active == 0 {
+		used = max(v.SharedTokens, 0) // the first conversation brings the shared prompt
+	}
+	return max(0, r.Capacity-used) / mean
 }
 
 // meanContext returns the mean tokens of a conversation of the working set without the

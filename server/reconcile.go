@@ -31,6 +31,7 @@ type reconciler struct {
 	drained      *drained
 	comparisons  *comparisons
 	keys         *keyring // of the inference endpoint
+	doors        *doors
 	defaultModel string
 	engineEnv    map[string]string
 	now          func() time.Time
@@ -41,7 +42,7 @@ type reconciler struct {
 	// Owned by run; placed is read by a check through mu.
 	rollout    *rollout
 	snap       *proxy.Snapshot
-	thrashes   map[string]bool
+	fits       map[string]*modelFit
 	toldBreaks map[toldBreak]bool
 	metrics    *fitMetrics
 
@@ -66,7 +67,8 @@ func newReconciler(c *control, engineEnv map[string]string, metrics prometheus.R
 		barrier:      make(chan chan struct{}),
 		done:         make(chan struct{}),
 		rollout:      newRollout(),
-		thrashes:     make(map[string]bool),
+		fits:         make(map[string]*modelFit),
+		doors:        newDoors(c.stats),
 		metrics:      newFitMetrics(metrics),
 		places:       newPlaces(c.cards),
 		problems:     make(map[string]string),

@@ -56,6 +56,7 @@ func (c *control) routingCard(e *entry) *lmwardenv1.RoutingCard {
 		card.OldestHeld = durationpb.New(max(0, now.Sub(view.OldestHeld)))
 	}
 	card.Queue = heldRequests(view.Queue)
+	card.Door = c.loop.doors.pressure(e.name())
 	card.PrefixBreaks = c.prefixBreaks(e.name(), now)
 	card.Learned = learned(&view.Learned, settings.Admission == route.AdmissionWorkingSet, now)
 	homes, left := c.activeByHome(e.name())

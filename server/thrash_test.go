@@ -112,6 +112,8 @@ func TestFitMetrics(t *testing.T) {
 		{"oldest", gathered(t, reg)["lmwarden_queue_oldest_seconds"], 42},
 		{"room", gathered(t, reg)["lmwarden_room_conversations"], 0},
 		{"thrash", gathered(t, reg)["lmwarden_thrash_total"], 0},
+		{"fit of both replicas", gathered(t, reg)["lmwarden_replica_fit"], 2.2},
+		{"thrash of both replicas", gathered(t, reg)["lmwarden_replica_thrash_total"], 0},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s is %v, want %v", tt.name, tt.got, tt.want)
@@ -119,10 +121,10 @@ func TestFitMetrics(t *testing.T) {
 	}
 	unknown := route.View{Replicas: []route.ReplicaView{{Active: 1, ActiveTokens: 10}}}
 	m.set("m", unknown, fullnessOf(unknown), now)
-	if got := gathered(t, reg); len(got) != 2 || got["lmwarden_queue_oldest_seconds"] != 0 {
+	if got := gathered(t, reg); len(got) != 3 || got["lmwarden_queue_oldest_seconds"] != 0 {
 		t.Errorf("series %v; a figure that is not known has none, and nobody waits", got)
 	}
-	m.keepOnly(nil)
+	m.dropIf(func(string) bool { return true })
 	if got := gathered(t, reg); len(got) != 0 {
 		t.Errorf("%v are left of a model that is gone", got)
 	}

@@ -140,7 +140,7 @@ func TestThrashIsAnEventOnce(t *testing.T) {
 		r.create(t, "m", 1)
 		at := func(active int64) {
 			r.plane.setView("m", route.View{Active: 3, Replicas: []route.ReplicaView{{Active: 3, ActiveTokens: active, Capacity: 100}}})
-			time.Sleep(3 * heartbeat)
+			time.Sleep(fitFirm + 2*heartbeat)
 		}
 		for _, active := range []int64{50, 120, 98, 130, 50} { // 98 is not calm yet
 			at(active)

@@ -175,6 +175,12 @@ func fakeCard() *lmwardenv1.RoutingCard {
 	return &lmwardenv1.RoutingCard{
 		Model: "qwen3-4b", Settings: &lmwardenv1.RoutingSettings{Affinity: proto.Bool(true)}, Revision: 7,
 		Affinity: true, SpillThreshold: 8, SpillThresholdAuto: true, StickyPercent: proto.Float64(96.55), InFlight: 3,
+		Held: 3, OldestHeld: durationpb.New(38 * time.Second),
+		Queue: []*lmwardenv1.HeldRequest{
+			{Conversation: "d2e948af1b0c7750", Tokens: 10_700, Arrived: ago(38 * time.Second), Position: 1, Reason: "lost its place to one that waited longer; waits for room"},
+			{Conversation: "48af0c77d2e91b50", Tokens: 9_900, Arrived: ago(12 * time.Second), Position: 2, Reason: "waits for room in a cache"},
+		},
+		Door:          &lmwardenv1.DoorPressure{Message: "In the last 5 minutes 2.4 conversations on average waited at the door for room. What would let them in: 1 more replica (one holds about 4 of the present size), or about 3 fewer at once."},
 		CountersSince: ago(3 * time.Hour), Fit: lmwardenv1.Fit_FIT_EDGE, RoomFor: proto.Uint32(1), ActiveConversations: 5, Learned: &lmwardenv1.Learned{
 			PrefillRate: &lmwardenv1.Measure{Value: 3080, Samples: 96, Age: durationpb.New(12 * time.Second)},
 			Linger:      durationpb.New(5 * time.Second), Ends: 3,

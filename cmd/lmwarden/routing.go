@@ -121,10 +121,14 @@ func (a *app) printCard(w io.Writer, card *lmwardenv1.RoutingCard) {
 	if why := card.GetAdmissionMessage(); why != "" {
 		_, _ = fmt.Fprintln(w, why)
 	}
+	if lacks := card.GetDoor().GetMessage(); lacks != "" {
+		_, _ = fmt.Fprintln(w, lacks)
+	}
 	if since := card.GetCountersSince(); since != nil {
 		_, _ = fmt.Fprintf(w, "Counters run since %s.\n", since.AsTime().Local().Format("2006-01-02 15:04:05"))
 	}
 	if a.wide() {
+		a.printQueue(w, card)
 		a.printLearned(w, card.GetLearned())
 		a.printSettings(w, card.GetSettings())
 	}

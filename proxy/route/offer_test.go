@@ -59,8 +59,9 @@ func TestWaitsForHome(t *testing.T) {
 	}
 	t.Run("home", func(t *testing.T) {
 		b, busy, waits := begin(t)
-		if r := b.c.View(b.now).Queue[0].Reason; !strings.Contains(r, "room at its home") {
-			t.Errorf("reason %q", r)
+		v := b.c.View(b.now)
+		if r := v.Queue[0].Reason; !strings.Contains(r, "room at its home") || v.Waiting != 0 {
+			t.Errorf("reason %q; %d find no room, though there is some elsewhere", r, v.Waiting)
 		}
 		b.wait(time.Second)
 		b.c.Done(b.now, busy, failed())

@@ -272,6 +272,7 @@ type View struct {
 	Counts         [NumClasses]uint64
 	InFlight       int
 	Held           int
+	Waiting        int // conversations that find no room; others of Held wait for a replica, for their homes or behind long prompts
 	OldestHeld     time.Time
 	Queue          []HeldView // at most 16, in order
 	SpillThreshold int        // in force

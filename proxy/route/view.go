@@ -33,7 +33,20 @@ func (c *Core) View(now time.Time) View {
 	v.Holding = c.door.open
 	c.viewWorking(&v)
 	c.viewDoor(&v)
+	v.Waiting = c.waitingForRoom()
 	return v
+}
+
+// waitingForRoom returns how many conversations have a request in the queue, but for those
+// that could go elsewhere and wait for their homes.
+func (c *Core) waitingForRoom() int {
+	waiting := make(map[int32]struct{}, len(c.door.queue))
+	for _, ti := range c.door.queue {
+		if t := c.tickets.at(ti); t.awaits == none {
+			waiting[t.conv] = struct{}{}
+		}
+	}
+	return len(waiting)
 }
 
 func (c *Core) viewLearned() Learned {

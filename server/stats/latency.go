@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -77,6 +78,16 @@ func (h *histogram) quantiles() Quantiles {
 	}
 }
 
+// nonzero returns the histogram without its zeros.
+func (h *histogram) nonzero() *histogram {
+	if h.count == 0 {
+		return h
+	}
+	rest := &histogram{count: h.count - uint64(h.counts[0]), sum: h.sum, counts: slices.Clone(h.counts)}
+	rest.counts[0] = 0
+	return rest
+}
+
 // quantile returns the middle of the bucket that holds the sample of rank q, and zero
 // for the bucket of zeros.
 func (h *histogram) quantile(q float64) time.Duration {
@@ -110,6 +121,7 @@ func (l *latencies) add(o *latencies) {
 type Latency struct {
 	FirstTurns, LaterTurns, FirstToken Quantiles // time to first token
 	Duration, Held                     Quantiles
+	Waited                             Quantiles // those of Held that were held at all
 }
 
 func (l *latencies) summary() Latency {
@@ -119,5 +131,6 @@ func (l *latencies) summary() Latency {
 		FirstToken: l.all.quantiles(),
 		Duration:   l.duration.quantiles(),
 		Held:       l.held.quantiles(),
+		Waited:     l.held.nonzero().quantiles(),
 	}
 }

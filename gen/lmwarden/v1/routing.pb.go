@@ -1329,7 +1329,10 @@ type RoutingCard struct {
 	Learned *Learned `protobuf:"bytes,24,opt,name=learned,proto3" json:"learned,omitempty"`
 	// Clients whose prompts do not continue each other, so that no cache helps them; most
 	// broken turns first, at most 16.
-	PrefixBreaks  []*PrefixBreak `protobuf:"bytes,25,rep,name=prefix_breaks,json=prefixBreaks,proto3" json:"prefix_breaks,omitempty"`
+	PrefixBreaks []*PrefixBreak `protobuf:"bytes,25,rep,name=prefix_breaks,json=prefixBreaks,proto3" json:"prefix_breaks,omitempty"`
+	// What those who wait at the door lack; absent unless somebody has waited there for
+	// room for most of the last five minutes.
+	Door          *DoorPressure `protobuf:"bytes,26,opt,name=door,proto3" json:"door,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1539,6 +1542,126 @@ func (x *RoutingCard) GetPrefixBreaks() []*PrefixBreak {
 	return nil
 }
 
+func (x *RoutingCard) GetDoor() *DoorPressure {
+	if x != nil {
+		return x.Door
+	}
+	return nil
+}
+
+// Who waited at the door for room, and what would let them in. It begins when somebody
+// waited for four fifths of the span and ends when for less than one fifth.
+type DoorPressure struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Time looked at.
+	Span *durationpb.Duration `protobuf:"bytes,1,opt,name=span,proto3" json:"span,omitempty"`
+	// Share of it in which somebody waited for room, 0 to 1.
+	Share float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
+	// Conversations that waited for room, on average.
+	MeanWaiting float64 `protobuf:"fixed64,3,opt,name=mean_waiting,json=meanWaiting,proto3" json:"mean_waiting,omitempty"`
+	// Time at the door of the requests of the span that had to wait, on average; absent
+	// while none of them has ended.
+	MeanWait *durationpb.Duration `protobuf:"bytes,4,opt,name=mean_wait,json=meanWait,proto3" json:"mean_wait,omitempty"`
+	// How many more replicas would hold as many; absent when a size is not known.
+	MoreReplicas *uint32 `protobuf:"varint,5,opt,name=more_replicas,json=moreReplicas,proto3,oneof" json:"more_replicas,omitempty"`
+	// How many conversations of the present mean size one replica holds; absent when a
+	// size is not known.
+	ReplicaHolds *uint32 `protobuf:"varint,6,opt,name=replica_holds,json=replicaHolds,proto3,oneof" json:"replica_holds,omitempty"`
+	// How many more of them a KV cache of type fp8 would hold, all replicas together;
+	// absent when it is in use, and when a size is not known.
+	Fp8More *uint32 `protobuf:"varint,7,opt,name=fp8_more,json=fp8More,proto3,oneof" json:"fp8_more,omitempty"`
+	// All of this in two sentences.
+	Message       string `protobuf:"bytes,8,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoorPressure) Reset() {
+	*x = DoorPressure{}
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoorPressure) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoorPressure) ProtoMessage() {}
+
+func (x *DoorPressure) ProtoReflect() protoreflect.Message {
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoorPressure.ProtoReflect.Descriptor instead.
+func (*DoorPressure) Descriptor() ([]byte, []int) {
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DoorPressure) GetSpan() *durationpb.Duration {
+	if x != nil {
+		return x.Span
+	}
+	return nil
+}
+
+func (x *DoorPressure) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *DoorPressure) GetMeanWaiting() float64 {
+	if x != nil {
+		return x.MeanWaiting
+	}
+	return 0
+}
+
+func (x *DoorPressure) GetMeanWait() *durationpb.Duration {
+	if x != nil {
+		return x.MeanWait
+	}
+	return nil
+}
+
+func (x *DoorPressure) GetMoreReplicas() uint32 {
+	if x != nil && x.MoreReplicas != nil {
+		return *x.MoreReplicas
+	}
+	return 0
+}
+
+func (x *DoorPressure) GetReplicaHolds() uint32 {
+	if x != nil && x.ReplicaHolds != nil {
+		return *x.ReplicaHolds
+	}
+	return 0
+}
+
+func (x *DoorPressure) GetFp8More() uint32 {
+	if x != nil && x.Fp8More != nil {
+		return *x.Fp8More
+	}
+	return 0
+}
+
+func (x *DoorPressure) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 // Turns of one kind of client whose prompts did not continue the ones before, for one
 // likely reason, since the daemon started. Prompts are compared by hashes; no text is
 // kept.
@@ -1569,7 +1692,7 @@ type PrefixBreak struct {
 
 func (x *PrefixBreak) Reset() {
 	*x = PrefixBreak{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1704,7 @@ func (x *PrefixBreak) String() string {
 func (*PrefixBreak) ProtoMessage() {}
 
 func (x *PrefixBreak) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[6]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1717,7 @@ func (x *PrefixBreak) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefixBreak.ProtoReflect.Descriptor instead.
 func (*PrefixBreak) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{6}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PrefixBreak) GetClient() string {
@@ -1675,7 +1798,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1810,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[7]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1823,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{7}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Measure) GetValue() float64 {
@@ -1739,7 +1862,7 @@ type SharedPrompt struct {
 
 func (x *SharedPrompt) Reset() {
 	*x = SharedPrompt{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1751,7 +1874,7 @@ func (x *SharedPrompt) String() string {
 func (*SharedPrompt) ProtoMessage() {}
 
 func (x *SharedPrompt) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[8]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1764,7 +1887,7 @@ func (x *SharedPrompt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharedPrompt.ProtoReflect.Descriptor instead.
 func (*SharedPrompt) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{8}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SharedPrompt) GetTokens() uint64 {
@@ -1825,7 +1948,7 @@ type Learned struct {
 
 func (x *Learned) Reset() {
 	*x = Learned{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1960,7 @@ func (x *Learned) String() string {
 func (*Learned) ProtoMessage() {}
 
 func (x *Learned) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[9]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1973,7 @@ func (x *Learned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learned.ProtoReflect.Descriptor instead.
 func (*Learned) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{9}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Learned) GetTokensPerByte() *Measure {
@@ -1963,7 +2086,7 @@ type ScoreTerms struct {
 
 func (x *ScoreTerms) Reset() {
 	*x = ScoreTerms{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2098,7 @@ func (x *ScoreTerms) String() string {
 func (*ScoreTerms) ProtoMessage() {}
 
 func (x *ScoreTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[10]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2111,7 @@ func (x *ScoreTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreTerms.ProtoReflect.Descriptor instead.
 func (*ScoreTerms) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{10}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ScoreTerms) GetReplica() uint32 {
@@ -2102,7 +2225,7 @@ type RequestRecord struct {
 
 func (x *RequestRecord) Reset() {
 	*x = RequestRecord{}
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[11]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2237,7 @@ func (x *RequestRecord) String() string {
 func (*RequestRecord) ProtoMessage() {}
 
 func (x *RequestRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_lmwarden_v1_routing_proto_msgTypes[11]
+	mi := &file_lmwarden_v1_routing_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2250,7 @@ func (x *RequestRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestRecord.ProtoReflect.Descriptor instead.
 func (*RequestRecord) Descriptor() ([]byte, []int) {
-	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{11}
+	return file_lmwarden_v1_routing_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestRecord) GetId() string {
@@ -2424,7 +2547,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
 	"\b_kv_usedB\x12\n" +
 	"\x10_prefix_hit_rateB\x12\n" +
-	"\x10_capacity_tokens\"\xa9\t\n" +
+	"\x10_capacity_tokens\"\xd8\t\n" +
 	"\vRoutingCard\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x128\n" +
 	"\bsettings\x18\x02 \x01(\v2\x1c.lmwarden.v1.RoutingSettingsR\bsettings\x12\x1a\n" +
@@ -2452,10 +2575,23 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\x16admitted_conversations\x18\x16 \x01(\rR\x15admittedConversations\x12+\n" +
 	"\x11admission_message\x18\x17 \x01(\tR\x10admissionMessage\x12.\n" +
 	"\alearned\x18\x18 \x01(\v2\x14.lmwarden.v1.LearnedR\alearned\x12=\n" +
-	"\rprefix_breaks\x18\x19 \x03(\v2\x18.lmwarden.v1.PrefixBreakR\fprefixBreaksB\x11\n" +
+	"\rprefix_breaks\x18\x19 \x03(\v2\x18.lmwarden.v1.PrefixBreakR\fprefixBreaks\x12-\n" +
+	"\x04door\x18\x1a \x01(\v2\x19.lmwarden.v1.DoorPressureR\x04doorB\x11\n" +
 	"\x0f_sticky_percentB\x10\n" +
 	"\x0e_shared_tokensB\v\n" +
-	"\t_room_for\"\xda\x02\n" +
+	"\t_room_for\"\xed\x02\n" +
+	"\fDoorPressure\x12-\n" +
+	"\x04span\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04span\x12\x14\n" +
+	"\x05share\x18\x02 \x01(\x01R\x05share\x12!\n" +
+	"\fmean_waiting\x18\x03 \x01(\x01R\vmeanWaiting\x126\n" +
+	"\tmean_wait\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bmeanWait\x12(\n" +
+	"\rmore_replicas\x18\x05 \x01(\rH\x00R\fmoreReplicas\x88\x01\x01\x12(\n" +
+	"\rreplica_holds\x18\x06 \x01(\rH\x01R\freplicaHolds\x88\x01\x01\x12\x1e\n" +
+	"\bfp8_more\x18\a \x01(\rH\x02R\afp8More\x88\x01\x01\x12\x18\n" +
+	"\amessage\x18\b \x01(\tR\amessageB\x10\n" +
+	"\x0e_more_replicasB\x10\n" +
+	"\x0e_replica_holdsB\v\n" +
+	"\t_fp8_more\"\xda\x02\n" +
 	"\vPrefixBreak\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\tR\x06client\x124\n" +
 	"\aculprit\x18\x02 \x01(\x0e2\x1a.lmwarden.v1.PrefixCulpritR\aculprit\x12!\n" +
@@ -2618,7 +2754,7 @@ func file_lmwarden_v1_routing_proto_rawDescGZIP() []byte {
 }
 
 var file_lmwarden_v1_routing_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_lmwarden_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_lmwarden_v1_routing_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_lmwarden_v1_routing_proto_goTypes = []any{
 	(SpillRule)(0),                // 0: lmwarden.v1.SpillRule
 	(Admission)(0),                // 1: lmwarden.v1.Admission
@@ -2634,66 +2770,70 @@ var file_lmwarden_v1_routing_proto_goTypes = []any{
 	(*HeldRequest)(nil),           // 11: lmwarden.v1.HeldRequest
 	(*RoutingReplica)(nil),        // 12: lmwarden.v1.RoutingReplica
 	(*RoutingCard)(nil),           // 13: lmwarden.v1.RoutingCard
-	(*PrefixBreak)(nil),           // 14: lmwarden.v1.PrefixBreak
-	(*Measure)(nil),               // 15: lmwarden.v1.Measure
-	(*SharedPrompt)(nil),          // 16: lmwarden.v1.SharedPrompt
-	(*Learned)(nil),               // 17: lmwarden.v1.Learned
-	(*ScoreTerms)(nil),            // 18: lmwarden.v1.ScoreTerms
-	(*RequestRecord)(nil),         // 19: lmwarden.v1.RequestRecord
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*DoorPressure)(nil),          // 14: lmwarden.v1.DoorPressure
+	(*PrefixBreak)(nil),           // 15: lmwarden.v1.PrefixBreak
+	(*Measure)(nil),               // 16: lmwarden.v1.Measure
+	(*SharedPrompt)(nil),          // 17: lmwarden.v1.SharedPrompt
+	(*Learned)(nil),               // 18: lmwarden.v1.Learned
+	(*ScoreTerms)(nil),            // 19: lmwarden.v1.ScoreTerms
+	(*RequestRecord)(nil),         // 20: lmwarden.v1.RequestRecord
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_lmwarden_v1_routing_proto_depIdxs = []int32{
 	0,  // 0: lmwarden.v1.RoutingSettings.spill:type_name -> lmwarden.v1.SpillRule
 	1,  // 1: lmwarden.v1.RoutingSettings.admission:type_name -> lmwarden.v1.Admission
 	2,  // 2: lmwarden.v1.RoutingSettings.policy:type_name -> lmwarden.v1.PlacementPolicy
-	20, // 3: lmwarden.v1.RoutingSettings.conversation_idle:type_name -> google.protobuf.Duration
-	20, // 4: lmwarden.v1.RoutingSettings.subagent_idle:type_name -> google.protobuf.Duration
-	20, // 5: lmwarden.v1.RoutingSettings.max_hold:type_name -> google.protobuf.Duration
-	21, // 6: lmwarden.v1.Conversation.last_active:type_name -> google.protobuf.Timestamp
-	21, // 7: lmwarden.v1.HeldRequest.arrived:type_name -> google.protobuf.Timestamp
+	21, // 3: lmwarden.v1.RoutingSettings.conversation_idle:type_name -> google.protobuf.Duration
+	21, // 4: lmwarden.v1.RoutingSettings.subagent_idle:type_name -> google.protobuf.Duration
+	21, // 5: lmwarden.v1.RoutingSettings.max_hold:type_name -> google.protobuf.Duration
+	22, // 6: lmwarden.v1.Conversation.last_active:type_name -> google.protobuf.Timestamp
+	22, // 7: lmwarden.v1.HeldRequest.arrived:type_name -> google.protobuf.Timestamp
 	7,  // 8: lmwarden.v1.RoutingReplica.state:type_name -> lmwarden.v1.ReplicaState
 	9,  // 9: lmwarden.v1.RoutingReplica.counts:type_name -> lmwarden.v1.DecisionCounts
 	5,  // 10: lmwarden.v1.RoutingReplica.fit:type_name -> lmwarden.v1.Fit
-	20, // 11: lmwarden.v1.RoutingReplica.metrics_age:type_name -> google.protobuf.Duration
+	21, // 11: lmwarden.v1.RoutingReplica.metrics_age:type_name -> google.protobuf.Duration
 	10, // 12: lmwarden.v1.RoutingReplica.conversations:type_name -> lmwarden.v1.Conversation
 	8,  // 13: lmwarden.v1.RoutingCard.settings:type_name -> lmwarden.v1.RoutingSettings
-	20, // 14: lmwarden.v1.RoutingCard.oldest_held:type_name -> google.protobuf.Duration
+	21, // 14: lmwarden.v1.RoutingCard.oldest_held:type_name -> google.protobuf.Duration
 	11, // 15: lmwarden.v1.RoutingCard.queue:type_name -> lmwarden.v1.HeldRequest
-	21, // 16: lmwarden.v1.RoutingCard.counters_since:type_name -> google.protobuf.Timestamp
+	22, // 16: lmwarden.v1.RoutingCard.counters_since:type_name -> google.protobuf.Timestamp
 	12, // 17: lmwarden.v1.RoutingCard.replicas:type_name -> lmwarden.v1.RoutingReplica
 	9,  // 18: lmwarden.v1.RoutingCard.counts:type_name -> lmwarden.v1.DecisionCounts
 	5,  // 19: lmwarden.v1.RoutingCard.fit:type_name -> lmwarden.v1.Fit
 	1,  // 20: lmwarden.v1.RoutingCard.admission:type_name -> lmwarden.v1.Admission
-	19, // 21: lmwarden.v1.RoutingCard.latest:type_name -> lmwarden.v1.RequestRecord
-	17, // 22: lmwarden.v1.RoutingCard.learned:type_name -> lmwarden.v1.Learned
-	14, // 23: lmwarden.v1.RoutingCard.prefix_breaks:type_name -> lmwarden.v1.PrefixBreak
-	6,  // 24: lmwarden.v1.PrefixBreak.culprit:type_name -> lmwarden.v1.PrefixCulprit
-	21, // 25: lmwarden.v1.PrefixBreak.last:type_name -> google.protobuf.Timestamp
-	20, // 26: lmwarden.v1.Measure.age:type_name -> google.protobuf.Duration
-	15, // 27: lmwarden.v1.Learned.tokens_per_byte:type_name -> lmwarden.v1.Measure
-	15, // 28: lmwarden.v1.Learned.prefill_rate:type_name -> lmwarden.v1.Measure
-	15, // 29: lmwarden.v1.Learned.growth:type_name -> lmwarden.v1.Measure
-	15, // 30: lmwarden.v1.Learned.output:type_name -> lmwarden.v1.Measure
-	15, // 31: lmwarden.v1.Learned.service:type_name -> lmwarden.v1.Measure
-	15, // 32: lmwarden.v1.Learned.gap:type_name -> lmwarden.v1.Measure
-	20, // 33: lmwarden.v1.Learned.gap_p95:type_name -> google.protobuf.Duration
-	20, // 34: lmwarden.v1.Learned.keep:type_name -> google.protobuf.Duration
-	20, // 35: lmwarden.v1.Learned.spell:type_name -> google.protobuf.Duration
-	20, // 36: lmwarden.v1.Learned.linger:type_name -> google.protobuf.Duration
-	16, // 37: lmwarden.v1.Learned.shared:type_name -> lmwarden.v1.SharedPrompt
-	21, // 38: lmwarden.v1.RequestRecord.arrived:type_name -> google.protobuf.Timestamp
-	3,  // 39: lmwarden.v1.RequestRecord.decision:type_name -> lmwarden.v1.DecisionClass
-	20, // 40: lmwarden.v1.RequestRecord.held:type_name -> google.protobuf.Duration
-	20, // 41: lmwarden.v1.RequestRecord.first_token:type_name -> google.protobuf.Duration
-	20, // 42: lmwarden.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
-	4,  // 43: lmwarden.v1.RequestRecord.miss:type_name -> lmwarden.v1.MissCause
-	18, // 44: lmwarden.v1.RequestRecord.terms:type_name -> lmwarden.v1.ScoreTerms
-	45, // [45:45] is the sub-list for method output_type
-	45, // [45:45] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	20, // 21: lmwarden.v1.RoutingCard.latest:type_name -> lmwarden.v1.RequestRecord
+	18, // 22: lmwarden.v1.RoutingCard.learned:type_name -> lmwarden.v1.Learned
+	15, // 23: lmwarden.v1.RoutingCard.prefix_breaks:type_name -> lmwarden.v1.PrefixBreak
+	14, // 24: lmwarden.v1.RoutingCard.door:type_name -> lmwarden.v1.DoorPressure
+	21, // 25: lmwarden.v1.DoorPressure.span:type_name -> google.protobuf.Duration
+	21, // 26: lmwarden.v1.DoorPressure.mean_wait:type_name -> google.protobuf.Duration
+	6,  // 27: lmwarden.v1.PrefixBreak.culprit:type_name -> lmwarden.v1.PrefixCulprit
+	22, // 28: lmwarden.v1.PrefixBreak.last:type_name -> google.protobuf.Timestamp
+	21, // 29: lmwarden.v1.Measure.age:type_name -> google.protobuf.Duration
+	16, // 30: lmwarden.v1.Learned.tokens_per_byte:type_name -> lmwarden.v1.Measure
+	16, // 31: lmwarden.v1.Learned.prefill_rate:type_name -> lmwarden.v1.Measure
+	16, // 32: lmwarden.v1.Learned.growth:type_name -> lmwarden.v1.Measure
+	16, // 33: lmwarden.v1.Learned.output:type_name -> lmwarden.v1.Measure
+	16, // 34: lmwarden.v1.Learned.service:type_name -> lmwarden.v1.Measure
+	16, // 35: lmwarden.v1.Learned.gap:type_name -> lmwarden.v1.Measure
+	21, // 36: lmwarden.v1.Learned.gap_p95:type_name -> google.protobuf.Duration
+	21, // 37: lmwarden.v1.Learned.keep:type_name -> google.protobuf.Duration
+	21, // 38: lmwarden.v1.Learned.spell:type_name -> google.protobuf.Duration
+	21, // 39: lmwarden.v1.Learned.linger:type_name -> google.protobuf.Duration
+	17, // 40: lmwarden.v1.Learned.shared:type_name -> lmwarden.v1.SharedPrompt
+	22, // 41: lmwarden.v1.RequestRecord.arrived:type_name -> google.protobuf.Timestamp
+	3,  // 42: lmwarden.v1.RequestRecord.decision:type_name -> lmwarden.v1.DecisionClass
+	21, // 43: lmwarden.v1.RequestRecord.held:type_name -> google.protobuf.Duration
+	21, // 44: lmwarden.v1.RequestRecord.first_token:type_name -> google.protobuf.Duration
+	21, // 45: lmwarden.v1.RequestRecord.duration:type_name -> google.protobuf.Duration
+	4,  // 46: lmwarden.v1.RequestRecord.miss:type_name -> lmwarden.v1.MissCause
+	19, // 47: lmwarden.v1.RequestRecord.terms:type_name -> lmwarden.v1.ScoreTerms
+	48, // [48:48] is the sub-list for method output_type
+	48, // [48:48] is the sub-list for method input_type
+	48, // [48:48] is the sub-list for extension type_name
+	48, // [48:48] is the sub-list for extension extendee
+	0,  // [0:48] is the sub-list for field type_name
 }
 
 func init() { file_lmwarden_v1_routing_proto_init() }
@@ -2707,15 +2847,16 @@ func file_lmwarden_v1_routing_proto_init() {
 	file_lmwarden_v1_routing_proto_msgTypes[4].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[5].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[6].OneofWrappers = []any{}
-	file_lmwarden_v1_routing_proto_msgTypes[10].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_proto_msgTypes[7].OneofWrappers = []any{}
 	file_lmwarden_v1_routing_proto_msgTypes[11].OneofWrappers = []any{}
+	file_lmwarden_v1_routing_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_lmwarden_v1_routing_proto_rawDesc), len(file_lmwarden_v1_routing_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
