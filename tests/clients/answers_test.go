@@ -233,6 +233,10 @@ func chatWhole(model, number string, said reply) object {
 	}
 }
 
+// fingerprint stands on the chunk of usage when an engine is asked for it, and else on the
+// chunk that ends the answer.
+const fingerprint = "vllm-0.32.0-12345678"
+
 func chatStream(model, number string, said reply, usage bool) []byte {
 	var out bytes.Buffer
 	chunk := func(more object) {
@@ -257,10 +261,13 @@ func chatStream(model, number string, said reply, usage bool) []byte {
 			delta(object{"tool_calls": []object{{"index": 0, "function": object{"arguments": piece}}}}, nil)
 		}
 	}
-	delta(object{}, chatFinish(said))
+	last := object{"choices": []object{{"index": 0, "delta": object{}, "logprobs": nil, "finish_reason": chatFinish(said)}}}
 	if usage {
-		chunk(object{"choices": []any{}, "usage": chatUsage()})
+		chunk(last)
+		last = object{"choices": []any{}, "usage": chatUsage()}
 	}
+	last["system_fingerprint"] = fingerprint
+	chunk(last)
 	out.WriteString("data: [DONE]\n\n")
 	return out.Bytes()
 }

@@ -124,7 +124,8 @@ func (x exchange) usageAdded() bool {
 }
 
 // answerFor returns what a client must get of an engine's answer: the same bytes, but
-// for the name that it asked with, and the usage that it did not ask for.
+// for the name that it asked with, and the usage that it did not ask for. The fingerprint
+// stands where it stands without usage.
 func (b *box) answerFor(x exchange) []byte {
 	sent := x.engine.sent
 	if asked := x.asked(); asked != "" && asked != model {
@@ -134,8 +135,13 @@ func (b *box) answerFor(x exchange) []byte {
 		return sent
 	}
 	var out []byte
+	stamp := []byte(`,"system_fingerprint":"` + fingerprint + `"}`)
 	for _, frame := range bytes.SplitAfter(sent, []byte("\n\n")) {
-		if !bytes.Contains(frame, []byte(`"choices":[]`)) {
+		switch {
+		case bytes.Contains(frame, []byte(`"choices":[]`)):
+		case bytes.Contains(frame, []byte(`"finish_reason":"`)) && bytes.Contains(sent, stamp[:len(stamp)-1]):
+			out = slices.Concat(out, bytes.TrimSuffix(frame, []byte("}\n\n")), stamp, []byte("\n\n"))
+		default:
 			out = append(out, frame...)
 		}
 	}

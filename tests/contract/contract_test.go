@@ -22,6 +22,7 @@ func TestEngine(t *testing.T) {
 		{"metrics", metricsHold},
 		{"metrics of the simulated engine", metricsAgree},
 		{"metrics count what usage says", metricsCount},
+		{"usage that the proxy asks for leaves no trace", hiddenUsage},
 		{"a stop ends an answer", stops},
 		{"tokens turn back into their text", roundTrip},
 		{"an idle connection is closed after 5 s", keepAlive},

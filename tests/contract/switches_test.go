@@ -24,6 +24,7 @@ func TestSwitches(t *testing.T) {
 	for _, x := range switchTable() {
 		t.Run(x.name, func(t *testing.T) { x.hold(t, e.url) })
 	}
+	t.Run("usage that everybody gets stays", func(t *testing.T) { hiddenUsage(t, e) })
 	t.Run("a waiting stream has comments", func(t *testing.T) { comments(t, e) })
 }
 
