@@ -91,6 +91,7 @@ func TestCheckConfigFindsWhatOnlyAStartWould(t *testing.T) {
 		"other's default":   {"inference_listen: 127.0.0.1:8001\n", "", "are one address"},
 		"every interface":   {"insecure: on\nadmin_listen: 0.0.0.0:8000\n", "", "are one address"},
 		"free ports":        {"inference_listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\n", "", ""},
+		"remote password":   {"models: [{name: m, spec: {replica_mode: remote, remote_urls: [\"http://u:p@host\"]}}]\n", "", "models: m: spec.remote_urls[0]: the address \"…@host\" of an engine cannot be used: it holds a user"},
 		"one word":          {"engine: {command: [x --y]}\n", "", "engine.command: [x, --y]"},
 	}
 	for name, test := range tests {
@@ -107,6 +108,44 @@ func TestCheckConfigFindsWhatOnlyAStartWould(t *testing.T) {
 				t.Errorf("notes %q, want %q", got, test.note)
 			}
 		})
+	}
+}
+
+// TestRemoteURLsThatCouldNotBeUsed: an address that would be refused when a request is
+// sent is refused before, and a password in it is not repeated.
+func TestRemoteURLsThatCouldNotBeUsed(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://10.0.0.7:8000":            "",
+		"https://engines.example/a/":      "",
+		"http://[::1]:8000":               "",
+		"http://user:secret@host":         "holds a user or a password",
+		"http://secret@host:8000/v1":      "holds a user or a password",
+		"http://host:8000?key=secret":     "behind its path",
+		"http://host:8000/a?":             "behind its path",
+		"http://host:8000#secret":         "behind its path",
+		"ftp://host":                      "write http:// or https://",
+		"host:8000":                       "write http:// or https://",
+		"http://":                         "names no host",
+		"http://:8000":                    "names no host",
+		"http://host:secret@x:y:8000/abc": "cannot be used",
+	} {
+		spec := &lmwardenv1.ModelSpec{ReplicaMode: lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE, RemoteUrls: []string{"http://good", url}}
+		for door, err := range map[string]error{
+			"the API":     checkModelSpec(&lmwardenv1.Model{Name: "m", Spec: spec}),
+			"the file":    checkModels(&lmwardenv1.Config{Models: []*lmwardenv1.DeclaredModel{{Name: "m", Spec: spec}}}),
+			"the message": checkConfigMessage(&lmwardenv1.Config{Models: []*lmwardenv1.DeclaredModel{{Name: "m", Spec: spec}}}),
+		} {
+			if (err == nil) != (want == "") {
+				t.Errorf("%s, %s: %v", url, door, err)
+				continue
+			}
+			if err == nil || door == "the message" { // where a rule of the field may be first
+				continue
+			}
+			if text := err.Error(); !strings.Contains(text, want) || !strings.Contains(text, "remote_urls[1]") || strings.Contains(text, "secret") {
+				t.Errorf("%s, %s: %v, want %q and no secret", url, door, err, want)
+			}
+		}
 	}
 }
 

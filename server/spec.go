@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/proxy/upstream"
 	"github.com/lmwarden/lmwarden/server/face"
 	"github.com/lmwarden/lmwarden/supervisor"
 	"github.com/lmwarden/lmwarden/supervisor/vllm"
@@ -31,6 +32,11 @@ func checkSpec(spec *lmwardenv1.ModelSpec) error {
 	}
 	if !remote(spec) && len(spec.GetRemoteUrls()) > 0 {
 		problems = append(problems, errors.New("spec.remote_urls is set; it goes with replica mode remote only"))
+	}
+	for i, url := range spec.GetRemoteUrls() {
+		if err := upstream.CheckAddress(url); err != nil {
+			problems = append(problems, fmt.Errorf("spec.remote_urls[%d]: %w", i, err))
+		}
 	}
 	if spec.GetReplicaMode() == lmwardenv1.ReplicaMode_REPLICA_MODE_VLLM_DATA_PARALLEL {
 		problems = append(problems, errors.New("spec.replica_mode: vllm data parallel is not served by this version; use independent"))

@@ -51,6 +51,14 @@ func parseAddress(text string) (*address, error) {
 	return a, nil
 }
 
+// CheckAddress returns what is wrong with the address of an engine, as a client would find
+// it at the first request: nil when it is "http://127.0.0.1:8000" or https, with a path or
+// without. The error names the address, without what may be a secret in it.
+func CheckAddress(text string) error {
+	_, err := parseAddress(text)
+	return err
+}
+
 // withoutSecrets cuts from an address what stands before its host and behind its path.
 func withoutSecrets(text string) string {
 	if end := strings.IndexAny(text, "?#"); end >= 0 {
@@ -66,7 +74,7 @@ func withoutSecrets(text string) string {
 func takeApart(text string, u *url.URL) (*address, error) {
 	switch {
 	case u.User != nil:
-		return nil, errors.New("it holds a user or a password, which no engine is sent; give the engine's key as such")
+		return nil, errors.New("it holds a user or a password, which no engine is sent; take it out")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errors.New("it holds something behind its path, which no engine is sent; end it before the ? or #")
 	}
