@@ -15,6 +15,7 @@ const (
 	guessRatio   = 0.25 // four bytes a token, until the first usage
 	learnSpeed   = 0.1
 	defaultChunk = 2048 // tokens of one step, where an engine does not say
+	telling      = 1024 // computed tokens that tell the speed of prefill
 )
 
 func (l *learned) init() { l.ratio.value = guessRatio }
@@ -103,14 +104,27 @@ func (p *pace) add(at int64, amount, took float64) {
 	}
 }
 
-// learnPrefill samples the speed of a prefill that took more than one step: shorter
+// learnPrefill samples the speed of a prefill that was long enough to tell it: shorter
 // ones measure the step and not the speed.
 func (c *Core) learnPrefill(t *ticket, o *Outcome) {
 	computed := o.Prompt - max(o.Cached, 0)
-	if !t.firstByte || t.ttfb < 0 || o.Cached < 0 || computed <= c.chunk(int(t.replica)) {
+	if !t.firstByte || t.ttfb < 0 || o.Cached < 0 || computed <= c.tells(int(t.replica)) {
 		return
 	}
 	c.learned.prefill.add(c.at, float64(computed), seconds(t.ttfb))
+}
+
+// tells returns the computed tokens above which a first byte on replica i tells the speed
+// of prefill. A step takes at least the time in which the weights are read, and computes
+// one to two hundred tokens in it; of ten times as many it is a small part. An engine with
+// small steps, or a small cache, sees no prompts as long as that: one of several steps, or
+// of a tenth of the cache, must do there.
+func (c *Core) tells(i int) int {
+	n := min(c.chunk(i), telling)
+	if capacity := int(c.replicas[i].Capacity); capacity > 0 {
+		n = min(n, capacity/10)
+	}
+	return n
 }
 
 // chunk returns the tokens that replica i computes in one step.

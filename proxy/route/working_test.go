@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -184,6 +185,38 @@ func TestPaceOfPromptsReadTogether(t *testing.T) {
 	}
 	if m := b.c.View(b.now).Learned.PrefillRate; m.Samples != 4 || m.Value < 2999 || m.Value > 3001 {
 		t.Errorf("learned %+v, want 3,000 tokens a second from 4 samples", m)
+	}
+}
+
+// TestPromptsThatTellThePace serves prompts read anew at 5,000 tokens a second, of which
+// those that are too short for it must teach nothing: a step takes its time whatever it
+// computes. What is too short depends on the steps and the cache of the engine.
+func TestPromptsThatTellThePace(t *testing.T) {
+	for _, one := range []struct {
+		chunk    int
+		capacity int64
+		tokens   int
+		tells    bool
+	}{
+		{chunk: 8192, capacity: 1_000_000, tokens: 1024},
+		{chunk: 8192, capacity: 1_000_000, tokens: 1025, tells: true}, // never as long as a step
+		{chunk: 512, capacity: 1_000_000, tokens: 512},
+		{chunk: 512, capacity: 1_000_000, tokens: 513, tells: true},
+		{chunk: 2048, capacity: 6400, tokens: 640},
+		{chunk: 2048, capacity: 6400, tokens: 641, tells: true}, // ten of them fill the cache
+		{chunk: 2048, capacity: 0, tokens: 1025, tells: true},   // not told yet
+	} {
+		b := newBox(t, 1, DefaultSettings())
+		b.reps[0].MaxBatchedTokens, b.reps[0].Capacity = one.chunk, one.capacity
+		b.apply()
+		tk, _ := b.arrive(sized(1, one.tokens))
+		b.wait(time.Duration(one.tokens) * time.Second / 5000)
+		b.c.FirstByte(b.now, tk)
+		b.c.Done(b.now, tk, Outcome{Served: true, Prompt: one.tokens, Cached: 0, Completion: 10})
+		m := b.c.View(b.now).Learned.PrefillRate
+		if tells := m.Samples == 1 && math.Abs(m.Value-5000) < 1; tells != one.tells || !tells && m.Samples != 0 {
+			t.Errorf("%+v: learned %+v", one, m)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lmwarden/lmwarden/sim/engine"
 	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
@@ -190,6 +191,44 @@ func TestAdmissionTable(t *testing.T) {
 		}
 		if got := meanOf(p.working, hits); got < r.hits {
 			t.Errorf("%s: %.1f %% of the prompt from the cache, want at least %.0f %%", r.command(seeds), got, r.hits)
+		}
+	}
+}
+
+// TestDoorWhereReadingIsCheap plays short conversations on engines with a small cache
+// that read 3,000 and 100,000 tokens a second, and write in steps of 11 ms. No prompt is as
+// long as a step. The door must find out what reading costs: where it costs much, keeping
+// caches gives twice the output, and where it costs next to nothing, keeping places for
+// who pauses would only leave engines idle.
+func TestDoorWhereReadingIsCheap(t *testing.T) {
+	for _, one := range []struct {
+		rate, gain float64
+	}{{3_000, 2}, {100_000, 0.94}} {
+		output := map[string]float64{}
+		for _, name := range []string{"seed", "working-set"} {
+			p, err := FindPolicy(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := DefaultConfig(p, 16)
+			cfg.Box = &engine.Preset{
+				Card:  engine.Card{Name: "processor", Memory: 16e9, Bandwidth: 4.8e9, FLOPS: 24e6 * one.rate},
+				Model: engine.Model{Name: "small", Architecture: "Qwen3ForCausalLM", Weights: 48e6, LinearFLOP: 24e6, KVBytes: 2048, MaxLen: 4096},
+			}
+			cfg.Replicas, cfg.MaxNumSeqs, cfg.BlockSize, cfg.CapacityTokens = 2, 8, 32, 6400
+			cfg.Load = load.Load{
+				Name: "small", Sessions: 16, SharedTokens: 300, First: load.Size{Min: 740, Max: 780},
+				Turns: 6, TurnTokens: 40, OutputTokens: 32, Think: load.Fixed(100 * time.Millisecond),
+			}
+			cfg.Network, cfg.Warmup, cfg.Length = 70*time.Millisecond, 30*time.Second, 4*time.Minute
+			r, err := Run(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			output[name] = r.OutputTokensPerMinute
+		}
+		if gain := output["working-set"] / output["seed"]; gain < one.gain {
+			t.Errorf("at %.0f tokens a second admission gives %.2f times the output, want at least %.2f", one.rate, gain, one.gain)
 		}
 	}
 }
