@@ -123,6 +123,7 @@ func (x *exchange) try() (*answer, *setback) {
 	}
 	sent := time.Now()
 	resp, err := x.place.replica.transport.Do(x.attempt.ctx, req) //nolint:bodyclose // answer.close does, in relay or tryAgain
+	x.lent = x.lent || req.Lent
 	if err != nil {
 		return nil, x.setbackOf(err, time.Since(sent))
 	}

@@ -84,12 +84,17 @@ func (x *exchange) grow(buf []byte) ([]byte, bool) {
 			size = min(size, stated)
 		}
 	}
+	_, size = blockClass(size)
 	more := size - int64(cap(buf))
 	if !x.p.bodies.take(more) {
 		return nil, false
 	}
 	x.buffered += more
-	return append(make([]byte, 0, size), buf...), true
+	larger := takeBlock(size)
+	buf = append(larger.b, buf...)
+	x.block.give()
+	x.block = larger
+	return buf, true
 }
 
 // dropBody lets go of the body, and of what refers to it.
@@ -100,6 +105,18 @@ func (x *exchange) dropBody() {
 	if x.body != nil {
 		x.body = []byte{} // it was read
 	}
+	x.ownBlock().give()
+}
+
+// ownBlock takes the memory of the body away from the exchange, for somebody to give back;
+// nil when nobody may: an engine may still be reading it.
+func (x *exchange) ownBlock() *block {
+	k := x.block
+	x.block = nil
+	if x.lent {
+		return nil
+	}
+	return k
 }
 
 // readDeadline bounds the next read of the request.

@@ -5,8 +5,8 @@
 //   - handler.go: [Proxy.ServeHTTP], the steps in order, and the one place where every
 //     request ends: there its reservation is given back, whatever happened.
 //   - resolve.go, limits.go, body.go: whose request it is, whether its key or its model is
-//     over a limit, its body (read once, bounded by itself and with all others), and the
-//     model that it names. [wire] scans the body once.
+//     over a limit, its body (read once, bounded by itself and with all others, into memory
+//     that is used again: block.go), and the model that it names. [wire] scans it once.
 //   - decide.go, model.go: which conversation it belongs to; [route] decides a replica
 //     and reserves a place there, or holds the request at the door.
 //   - attempt.go, answer.go: one attempt upstream, or two; the rule for the second one.

@@ -27,6 +27,8 @@ type exchange struct {
 	tenant    string
 	limiters  []*limiter // that count it
 	body      []byte     // until the answer begins
+	block     *block     // the memory of body; nil when it is not the exchange's any more
+	lent      bool       // an engine may be reading body for longer than the exchange needs it
 	buffered  int64      // bytes taken from the budget of all bodies
 	scan      wire.Scan
 	requested string // name of the model, as the client wrote it
@@ -137,6 +139,7 @@ func (x *exchange) end() {
 	x.reply.quiet()
 	if problem != nil && !isAbort(problem) {
 		x.fault, x.status = "the proxy failed on this request", http.StatusInternalServerError
+		x.lent = true // whatever it was doing with the body
 		x.p.options.Logger.Error().Interface("panic", problem).Str("request", x.id).
 			Str("path", x.r.URL.Path).Msg("request failed in the proxy")
 	}

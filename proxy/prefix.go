@@ -59,6 +59,7 @@ type prompt struct {
 	key           route.Key
 	api           wire.API
 	scan          wire.Scan // of a body that nobody changes
+	block         *block    // the memory of the body, to be given back; nil for none
 	bare          bool      // its engine does not see attribution blocks
 	size          int64
 	at            time.Time
@@ -109,8 +110,8 @@ func newPrefixWatch() *prefixWatch {
 	}
 }
 
-// offer hands a prompt in. It never blocks: when too much waits the prompt is dropped,
-// and its successor is compared with an older one.
+// offer hands a prompt in, with the memory of its body. It never blocks: when too much
+// waits the prompt is dropped, and its successor is compared with an older one.
 func (w *prefixWatch) offer(p prompt) {
 	if w.bytes.Add(p.size) <= prefixBytes {
 		select {
@@ -121,6 +122,7 @@ func (w *prefixWatch) offer(p prompt) {
 	}
 	w.bytes.Add(-p.size)
 	w.dropped.Add(1)
+	p.block.give()
 }
 
 // run looks at prompts until closing is closed.
@@ -130,10 +132,16 @@ func (w *prefixWatch) run(closing <-chan struct{}) {
 		case <-closing:
 			return
 		case p := <-w.queue:
-			w.look(&p)
-			w.bytes.Add(-p.size)
+			w.take(p)
 		}
 	}
+}
+
+// take looks at a prompt and lets go of its body.
+func (w *prefixWatch) take(p prompt) {
+	w.look(&p)
+	w.bytes.Add(-p.size)
+	p.block.give()
 }
 
 // look compares a prompt with the one before of its conversation, and remembers it.
@@ -271,7 +279,7 @@ func (x *exchange) watchPrefix(a *answer) {
 	x.broken = new(atomic.Bool)
 	x.p.prefixes.offer(prompt{
 		model: x.model.name, client: clientProduct(x.r.UserAgent()), key: key,
-		api: x.api, scan: x.scan, bare: x.model.hidesAttribution(), size: int64(len(x.body)), at: x.arrived,
-		broken: x.broken,
+		api: x.api, scan: x.scan, block: x.ownBlock(), bare: x.model.hidesAttribution(),
+		size: int64(len(x.body)), at: x.arrived, broken: x.broken,
 	})
 }

@@ -104,8 +104,10 @@ func (cl *Client) Do(ctx context.Context, r *Request) (*http.Response, error) {
 	if c.send(head.b, r.Body) {
 		head = nil // the sender has it
 	}
+	beside := c.sender
 	resp, err := c.receive(r.Method)
 	if err == nil {
+		r.Lent = beside.sends()
 		return resp, nil
 	}
 	silent := !c.heard

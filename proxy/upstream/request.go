@@ -22,9 +22,12 @@ type Request struct {
 	// are the client's own. Names are in canonical form. It must not be changed before
 	// Do has returned.
 	Header http.Header
-	// Body is sent whole, with its length. It must not be changed before the body of the
-	// answer was read or closed.
+	// Body is sent whole, with its length. It must not be changed before Do has returned.
 	Body []byte
+	// Lent is set by Do when it returns an answer that came before the engine had taken the
+	// whole request. Body may then be read beside the answer, and for a moment after that
+	// was closed, and must never be changed. In all other cases it is the caller's again.
+	Lent bool
 }
 
 // own are the headers that say how a message is framed or where its connection ends.

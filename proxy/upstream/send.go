@@ -18,6 +18,19 @@ type sender struct {
 	err  error         // why not all was sent; to be read behind done
 }
 
+// sends says whether the sender may still read the request; nil does not.
+func (s *sender) sends() bool {
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // brokenWait is how long an engine that takes no more of a request may take to say why.
 const brokenWait = time.Second
 
@@ -93,15 +106,10 @@ var longAgo = time.Unix(1, 0)
 
 // sendError returns why the request could not be sent whole, as far as that is known.
 func (c *conn) sendError() error {
-	if c.sender == nil {
+	if c.sender == nil || c.sender.sends() {
 		return nil
 	}
-	select {
-	case <-c.sender.done:
-		return c.sender.err
-	default:
-		return nil
-	}
+	return c.sender.err
 }
 
 // headWait is the bound on the time until the headers of an answer.

@@ -73,3 +73,42 @@ func TestEarlyAnswers(t *testing.T) {
 		}
 	}
 }
+
+// A body that is not lent is the caller's when Do has returned, whenever the engine reads it.
+func TestLentBodies(t *testing.T) {
+	for network, start := range networks {
+		for _, size := range []int{1000, large} {
+			changed := make(chan struct{})
+			e := start(t, func(c *engineConn) {
+				r, err := http.ReadRequest(c.in)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 0)
+				<-changed
+				if got, err := io.ReadAll(r.Body); err != nil || string(got) != bytesOf(size) {
+					t.Errorf("%s: the engine got %d bytes, others than the %d that were sent (%v)", network, len(got), size, err)
+				}
+				c.write("2\r\nok\r\n0\r\n\r\n", 0)
+			})
+			r := e.request(bytesOf(size))
+			resp, err := e.client().Do(t.Context(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// A pipe holds nothing: the engine has not taken what it has not read.
+			if want := network == "pipes" || size == large; r.Lent != want {
+				t.Errorf("%s, %d bytes: lent is %t", network, size, r.Lent)
+			}
+			if !r.Lent {
+				clear(r.Body)
+			}
+			close(changed)
+			if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "ok" {
+				t.Errorf("%s, %d bytes: got %q %v", network, size, body, err)
+			}
+			_ = resp.Body.Close()
+		}
+	}
+}
