@@ -45,6 +45,7 @@ type script struct {
 	sleeper    bool   // is such a child
 	envFile    string // where to write the environment
 	addrInUse  string // file: while it is missing, make it and fail as a taken port does
+	stranger   string // file: while it is missing, make it and answer as another one's engine does
 }
 
 func engine(args []string) int {
@@ -64,6 +65,7 @@ func engine(args []string) int {
 	set.BoolVar(&s.sleeper, "sleeper", false, "")
 	set.StringVar(&s.envFile, "env-file", "", "")
 	set.StringVar(&s.addrInUse, "addr-in-use", "", "")
+	set.StringVar(&s.stranger, "stranger", "", "")
 	if err := set.Parse(args); err != nil {
 		return 2
 	}
@@ -192,6 +194,12 @@ func (s script) handler() http.Handler {
 		fmt.Fprint(w, `{"choices":[{"text":"x"}]}`)
 	})
 	key := "Bearer " + os.Getenv("VLLM_API_KEY")
+	if s.stranger != "" {
+		if _, err := os.Stat(s.stranger); err != nil {
+			key = "Bearer of somebody else"
+			os.WriteFile(s.stranger, []byte(s.port), 0o600)
+		}
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.open && strings.HasPrefix(r.URL.Path, "/v1") && r.Header.Get("Authorization") != key {
 			http.Error(w, `{"error":"Unauthorized"}`, http.StatusUnauthorized)

@@ -153,6 +153,20 @@ func TestTakenPorts(t *testing.T) {
 	})
 }
 
+// A port that was free when an engine began may be answered by somebody else's before the
+// engine listens. Its own would never be heard of, so another port is tried.
+func TestPortThatAnotherEngineAnswers(t *testing.T) {
+	b := newBox(t)
+	answered := filepath.Join(t.TempDir(), "port")
+	b.Apply([]supervisor.Spec{b.spec(first, "-stranger", answered)})
+	failed := b.until("an end", func(s supervisor.Status) bool { return strings.Contains(s.Message, "belongs to somebody else") })
+	got := b.untilState(first, supervisor.Ready)
+	text, err := os.ReadFile(answered)
+	if err != nil || string(text) == strconv.Itoa(got.Port) || got.Incarnation != 2 {
+		t.Errorf("the port %s was another's (%v); status %+v after %+v", text, err, got, failed)
+	}
+}
+
 func TestStalledStartIsReported(t *testing.T) {
 	b := newBox(t, func(o *supervisor.Options) { o.StallTimeout = 5 * fast.probe })
 	b.Apply([]supervisor.Spec{b.spec(first, "-hang", "-say", "Starting to load model X...|waiting for a friend")})

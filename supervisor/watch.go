@@ -3,7 +3,9 @@ package supervisor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
@@ -37,6 +39,12 @@ func (r *replica) watch(w wish, l *life) ending {
 				return l.over(ending{asked: true, exit: -1})
 			}
 		case a := <-answers:
+			if l.strange(a) {
+				return l.over(ending{exit: -1, what: "Another engine answers on its port", cause: vllm.Cause{
+					Kind:     vllm.PortTaken,
+					Sentence: fmt.Sprintf("What answers on port %d does not know the key that this engine was given, so it belongs to somebody else. The next start takes another port.", l.lease.port),
+				}})
+			}
 			if what := r.judge(l, a); what != "" {
 				return l.over(ending{exit: -1, what: what})
 			}
@@ -95,6 +103,15 @@ func (r *replica) judge(l *life, a answer) (dead string) {
 		s.Engine = l.combine(a.figures, s.Engine)
 	})
 	return ""
+}
+
+// strange tells whether the port of an engine that starts is answered by another one: a
+// port that is free at the start may be bound by somebody else while the engine loads, and
+// engines let each other share a port. It shows in the key, which each life has of its own.
+func (l *life) strange(a answer) bool {
+	var refused *statusError
+	return l.readyAt.IsZero() && l.family != nil && l.key != "" &&
+		errors.As(a.token, &refused) && refused.code == http.StatusUnauthorized
 }
 
 // verdict says why the engine counts as dead, or nothing. One that somebody else runs
