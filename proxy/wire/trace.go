@@ -35,8 +35,10 @@ var traceSeed = maphash.MakeSeed()
 func BuildTrace(api API, s *Scan, bare bool) *Trace {
 	t := &tap{bare: bare}
 	t.part.SetSeed(traceSeed)
+	t.Blocks = make([]uint32, 0, min(s.PromptBytes()/TraceBlock+1, maxTraceBlocks))
 	t.run(api, s)
-	return &t.Trace
+	trace := t.Trace // alone: it is kept for long
+	return &trace
 }
 
 // TraceText returns the text of a prompt from byte on, at most n bytes of it, as a trace

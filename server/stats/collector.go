@@ -28,6 +28,7 @@ type Collector struct {
 	all     *series
 	models  map[string]*series
 	history *history
+	one     tally // of the request that is counted; here because a new one each time costs more than all else
 }
 
 var _ proxy.Recorder = (*Collector)(nil)
@@ -95,14 +96,14 @@ func (c *Collector) run() {
 }
 
 func (c *Collector) add(r proxy.Record) {
-	one := measure(&r)
 	end := r.Arrived.Add(r.Duration)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.one.measure(&r)
 	c.history.add(r)
-	c.all.add(end, one)
+	c.all.add(end, &c.one)
 	if s := c.series(r.Model); s != nil {
-		s.add(end, one)
+		s.add(end, &c.one)
 	}
 }
 
@@ -117,10 +118,14 @@ func (c *Collector) series(model string) *series {
 	return s
 }
 
-// measure counts one request. A prompt token that the engine did not report as
-// cached counts as computed.
-func measure(r *proxy.Record) *tally {
-	t := &tally{requests: 1, latency: &latencies{}}
+// measure makes t that of one request, whatever it was before. A prompt token that the
+// engine did not report as cached counts as computed.
+func (t *tally) measure(r *proxy.Record) {
+	if t.latency == nil {
+		t.latency = &latencies{}
+	}
+	t.latency.reset()
+	t.requests = 1
 	cached := min(max(r.Cached, 0), max(r.Prompt, 0))
 	t.cached = uint64(cached)
 	t.computed = uint64(max(r.Prompt, 0) - cached)
@@ -138,7 +143,6 @@ func measure(r *proxy.Record) *tally {
 	if r.Decided {
 		l.held.observe(r.Decision.Wait)
 	}
-	return t
 }
 
 // Forget drops the series of a model that was deleted.

@@ -116,6 +116,14 @@ func (l *latencies) add(o *latencies) {
 	l.held.add(&o.held)
 }
 
+// reset forgets all durations. The room for them stays.
+func (l *latencies) reset() {
+	for _, h := range []*histogram{&l.first, &l.later, &l.all, &l.duration, &l.held} {
+		h.count, h.sum = 0, 0
+		clear(h.counts)
+	}
+}
+
 // Latency is the latency of requests over a span. First and later turns are apart,
 // since a first turn is always cold.
 type Latency struct {
