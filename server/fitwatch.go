@@ -15,12 +15,14 @@ const (
 	// fitCalm is the fill below which what thrashed counts as calm again; the distance to
 	// the threshold keeps it from flapping.
 	fitCalm = 0.95
-	// fitFirm is how long a cache must be beyond a bound before that counts: one
-	// conversation may be a quarter of a cache, and comes and goes within seconds.
-	fitFirm = 5 * time.Second
+	// fitFirm and replicaFirm are how long all caches of a model, or that of one replica,
+	// must be beyond a bound before that counts. One conversation may be a quarter of a
+	// replica's cache, and admission lets those inside outgrow it for the rest of a turn.
+	fitFirm     = 5 * time.Second
+	replicaFirm = 30 * time.Second
 	// fitQuiet is the shortest time between two events about single replicas of a model;
 	// what happens meanwhile is told together.
-	fitQuiet = time.Minute
+	fitQuiet = 5 * time.Minute
 )
 
 // latch makes a state of a figure that swings around a bound.
@@ -29,9 +31,10 @@ type latch struct {
 	since time.Time // since when the figure speaks against the state; zero while it does not
 }
 
-// step takes over whether the figure is above the upper bound or below the lower one, and
-// tells whether that changed the state.
-func (l *latch) step(now time.Time, over, calm bool) bool {
+// take takes over the fill of a cache, negative when it is not known, which changes
+// nothing. It tells whether that changed the state.
+func (l *latch) take(now time.Time, fill float64, firm time.Duration) bool {
+	over, calm := fill > fitThrash, fill >= 0 && fill < fitCalm
 	if l.on && !calm || !l.on && !over {
 		l.since = time.Time{}
 		return false
@@ -39,17 +42,11 @@ func (l *latch) step(now time.Time, over, calm bool) bool {
 	if l.since.IsZero() {
 		l.since = now
 	}
-	if now.Sub(l.since) < fitFirm {
+	if now.Sub(l.since) < firm {
 		return false
 	}
 	l.on, l.since = !l.on, time.Time{}
 	return true
-}
-
-// take is step for the fill of a cache, negative when it is not known, which changes
-// nothing.
-func (l *latch) take(now time.Time, fill float64) bool {
-	return l.step(now, fill > fitThrash, fill >= 0 && fill < fitCalm)
 }
 
 // modelFit is what was told of the caches of a model.
@@ -62,6 +59,7 @@ type modelFit struct {
 // replicaFit is the same of one replica.
 type replicaFit struct {
 	latch
+	over bool // it thrashes, at this moment too
 	told bool // that it thrashes
 }
 
@@ -72,7 +70,7 @@ type fitChange struct {
 	began   []int // replicas to tell of that thrash while the model as a whole does not
 	ended   []int // those that were told of and fit again
 	crossed []int // replicas that have begun to thrash, told of or not
-	over    []int // replicas that thrash
+	over    []int // replicas that thrash, at this moment too
 }
 
 // look takes over a view of the model. While the model as a whole thrashes its replicas
@@ -86,17 +84,18 @@ func (m *modelFit) look(now time.Time, v route.View, full fullness) fitChange {
 	for i, r := range v.Replicas {
 		f := &m.replicas[i]
 		_, fill := fitOf(r.ActiveTokens, r.Capacity)
-		if f.take(now, fill) && f.on {
+		if f.take(now, fill, replicaFirm) && f.on {
 			change.crossed = append(change.crossed, i)
 		}
-		if f.on {
+		f.over = f.on && fill > fitThrash
+		if f.over {
 			change.over = append(change.over, i)
 		}
 	}
-	change.whole = m.whole.take(now, full.fill)
+	change.whole = m.whole.take(now, full.fill, fitFirm)
 	if m.whole.on || change.whole {
 		for i := range m.replicas {
-			m.replicas[i].told = m.replicas[i].on // the event of the model speaks for all
+			m.replicas[i].told = m.replicas[i].over // the event of the model speaks for all
 		}
 		m.toldAt = now
 		return change

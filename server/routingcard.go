@@ -198,6 +198,7 @@ func conversation(v route.ConversationView, sources map[route.Key]string) *lmwar
 		LastActive:     stamp(v.LastActive),
 		Subagent:       v.Agent,
 		Admitted:       v.Admitted,
+		Waiting:        v.Waits,
 	}
 	if v.Active {
 		out.WorkingTokens = known[uint64](v.Working)

@@ -136,6 +136,9 @@ func (a *app) printConversations(w io.Writer, conversations []*lmwardenv1.Conver
 		if v.GetSubagent() {
 			kind = "subagent"
 		}
+		if v.GetWaiting() {
+			kind += ", at the door"
+		}
 		row := []any{
 			v.GetId(), index(v.Home), optional(v.ContextTokens, tokens[uint64]), tokens(v.GetResidentTokens()),
 			count(v.GetTurns()), count(v.GetInFlight()), age(v.GetLastActive(), now), kind,

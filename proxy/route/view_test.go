@@ -15,6 +15,14 @@ func TestWaitingCountsConversationsWithoutRoom(t *testing.T) {
 	if v := b.c.View(b.now); v.Held != 3 || v.Waiting != 2 {
 		t.Errorf("%d held and %d waiting, want 3 requests of 2 conversations", v.Held, v.Waiting)
 	}
+	waits := map[Key]bool{}
+	b.c.Conversations(b.now, func(cv ConversationView) bool {
+		waits[cv.Key] = cv.Waits
+		return true
+	})
+	if waits[keyOf(1)] || !waits[keyOf(2)] || !waits[keyOf(3)] || len(waits) != 3 {
+		t.Errorf("%v wait, want the second and the third", waits)
+	}
 	b.c.Done(b.now, first, failed())
 	b.wait(time.Minute)
 	if v := b.c.View(b.now); v.Waiting != 0 {

@@ -132,8 +132,17 @@ function LinkBanner() {
 }
 
 function Navigation({ path }: { path: string }) {
+  const nav = useRef<HTMLElement>(null);
+  // On a narrow screen the pages are a strip: the one that is open must be seen in it.
+  useEffect(() => {
+    const open = nav.current?.querySelector<HTMLElement>('[aria-current="page"]');
+    if (nav.current === null || !open) return;
+    const { left, width } = open.getBoundingClientRect();
+    const strip = nav.current.getBoundingClientRect();
+    nav.current.scrollLeft += left + width / 2 - (strip.left + strip.width / 2);
+  }, [path]);
   return (
-    <nav aria-label="Pages">
+    <nav aria-label="Pages" ref={nav}>
       <a class="skip" href="#main">
         Skip to content
       </a>

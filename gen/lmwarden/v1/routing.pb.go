@@ -847,6 +847,8 @@ type Conversation struct {
 	// Tokens that it takes of its home's cache, without the shared prompt; absent when it
 	// is not of the working set, because it waits at the door or has not come back.
 	WorkingTokens *uint64 `protobuf:"varint,12,opt,name=working_tokens,json=workingTokens,proto3,oneof" json:"working_tokens,omitempty"`
+	// True while a request of it waits at the door.
+	Waiting       bool `protobuf:"varint,13,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -963,6 +965,13 @@ func (x *Conversation) GetWorkingTokens() uint64 {
 		return *x.WorkingTokens
 	}
 	return 0
+}
+
+func (x *Conversation) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
 }
 
 // A request that waits at the door.
@@ -2489,7 +2498,7 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\rclient_pinned\x18\x05 \x01(\x04R\fclientPinned\x12\x18\n" +
 	"\aunkeyed\x18\x06 \x01(\x04R\aunkeyed\x12\x12\n" +
 	"\x04side\x18\a \x01(\x04R\x04side\x12\x10\n" +
-	"\x03off\x18\b \x01(\x04R\x03off\"\xc4\x03\n" +
+	"\x03off\x18\b \x01(\x04R\x03off\"\xde\x03\n" +
 	"\fConversation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05group\x18\x02 \x01(\tR\x05group\x12\x1d\n" +
@@ -2505,7 +2514,8 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\bsubagent\x18\n" +
 	" \x01(\bR\bsubagent\x12\x1a\n" +
 	"\badmitted\x18\v \x01(\bR\badmitted\x12*\n" +
-	"\x0eworking_tokens\x18\f \x01(\x04H\x02R\rworkingTokens\x88\x01\x01B\a\n" +
+	"\x0eworking_tokens\x18\f \x01(\x04H\x02R\rworkingTokens\x88\x01\x01\x12\x18\n" +
+	"\awaiting\x18\r \x01(\bR\awaitingB\a\n" +
 	"\x05_homeB\x11\n" +
 	"\x0f_context_tokensB\x11\n" +
 	"\x0f_working_tokens\"\xb3\x01\n" +

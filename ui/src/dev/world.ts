@@ -188,9 +188,19 @@ export class World {
           tokens: BigInt(10_700 - i * 400),
           arrived: instant(Date.now() - 6_000 + i * 900),
           position: i + 1,
-          reason: "no replica has room",
+          reason:
+            i === 0
+              ? "lost its place to one that waited longer; waits for room"
+              : "waits for room in a cache",
         }),
       ),
+      oldestHeld: { seconds: 6n },
+      ...(this.scene.held > 5 && {
+        door: {
+          message:
+            "In the last 5 minutes 7.6 conversations on average waited at the door for room; turns that had to wait did so for 31 s on average. What would let them in: 2 more replicas (one holds about 4 of the present size), or kv_cache_type fp8 where the cards support it (about 16 more), or about 8 fewer at once.",
+        },
+      }),
       countersSince: instant(this.started),
       replicas,
       sharedTokens: BigInt(SHARED),

@@ -55,6 +55,15 @@ describe("the sentence of a model", () => {
     expect(got).toContain("run fewer at once");
   });
 
+  it("says that some wait at the door most of the time, and nothing of those who pass", () => {
+    const busy = card(Fit.EDGE, 44_000n, { held: 8, roomFor: 0, door: { meanWaiting: 7.6 } });
+    expect(text(modelVerdict(model(ModelState.READY), busy))).toContain(
+      "no more of the present size has room. 8 conversations more wait at the door most of the time.",
+    );
+    busy.door = undefined;
+    expect(text(modelVerdict(model(ModelState.READY), busy))).not.toContain("at the door");
+  });
+
   it("claims nothing about a capacity that the engine has not told", () => {
     const unknown = card(Fit.UNSPECIFIED, 100n);
     for (const replica of unknown.replicas) replica.capacityTokens = undefined;

@@ -81,12 +81,23 @@ export function modelVerdict(model: Model, card: RoutingCard | undefined): Piece
       "; the others carry its conversations. ",
     );
   }
-  pieces.push(...occupancy(card));
+  pieces.push(...occupancy(card), ...waiting(card));
   const hits = model.status?.hitRateHour;
   if (hits !== undefined) {
     pieces.push(" Of the last hour's prompt tokens ", strong(share(hits, 0)), " came from cache.");
   }
   return pieces;
+}
+
+/** Who has waited at the door for most of the last minutes; what passes is not told here. */
+function waiting(card: RoutingCard): Piece[] {
+  if (card.door === undefined) return [];
+  const n = Math.max(1, Math.round(card.door.meanWaiting));
+  return [
+    " ",
+    strong(plural(n, "conversation")),
+    ` more ${n === 1 ? "waits" : "wait"} at the door most of the time.`,
+  ];
 }
 
 /** What the caches hold, and what still has room. */

@@ -1,13 +1,13 @@
 /** The map of the caches: one lane a replica, one block a conversation, and the door. */
-import type { HeldRequest, RoutingCard } from "../gen/lmwarden/v1/routing_pb";
-import { ABSENT, count, secondsSince, shortId, span } from "../lib/format";
+import type { RoutingCard } from "../gen/lmwarden/v1/routing_pb";
+import { ABSENT, count, shortId } from "../lib/format";
 import { conversationPath } from "../lib/paths";
 import { totals } from "../lib/verdict";
 import { fitWord } from "../lib/words";
 import { Pill } from "../parts/bits";
 import { useFold } from "../parts/Fold";
 import { Panel } from "../parts/Panel";
-import { now } from "../store";
+import { Door } from "./Door";
 import { type Block, density, type Lane, layOut } from "./geometry";
 
 /** The panel with the map. */
@@ -38,7 +38,7 @@ export function CacheMapPanel({ card, at }: { card: RoutingCard; at: number }) {
       </div>
       {more}
       <Legend over={map.over} shared={card.sharedTokens !== undefined} />
-      {card.held > 0 && <Door card={card} at={at} />}
+      <Door card={card} at={at} />
     </Panel>
   );
 }
@@ -123,32 +123,5 @@ function Legend({ over, shared }: { over: boolean; shared: boolean }) {
         the engine's own figure for its KV cache
       </span>
     </div>
-  );
-}
-
-function Door({ card, at }: { card: RoutingCard; at: number }) {
-  const more = card.held - card.queue.length;
-  return (
-    <div class="door">
-      <span class="small at">at the door</span>
-      {card.queue.map((held) => (
-        <Waiting key={`${held.conversation} ${held.position}`} held={held} model={card.model} at={at} />
-      ))}
-      {more > 0 && <small>{count(more)} more</small>}
-      <span class="grow" />
-      <small>New conversations wait until one fits; turns of those inside never do.</small>
-    </div>
-  );
-}
-
-function Waiting({ held, model, at }: { held: HeldRequest; model: string; at: number }) {
-  const waited = secondsSince(held.arrived, Math.max(now.value, at)) ?? 0;
-  const first = held.position === 1;
-  return (
-    <a class="chip" href={conversationPath(model, held.conversation)} title={held.reason}>
-      <b>{shortId(held.conversation)}</b> {count(held.tokens)} tok · {first ? "waited " : ""}
-      {span(waited)}
-      {first ? " · next" : ""}
-    </a>
   );
 }

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../api/transport";
 import type { Conversation } from "../gen/lmwarden/v1/routing_pb";
-import { ABSENT, count, secondsSince, shortId, span } from "../lib/format";
+import { ABSENT, count, plural, secondsSince, shortId, span } from "../lib/format";
 import { conversationPath, replicaPath } from "../lib/paths";
 import { type Call, useCall } from "../parts/call";
 import { Confirm } from "../parts/Dialog";
@@ -115,8 +115,8 @@ function Body({
                 </a>
                 {c.subagent && <small> subagent</small>}
               </th>
-              <td class="text">{c.keySource}</td>
-              <td>{c.home ?? "none"}</td>
+              <td class="text">{c.keySource || "-"}</td>
+              <td>{homeWords(c)}</td>
               <td class={c.contextTokens === undefined ? "absent" : ""}>{count(c.contextTokens)}</td>
               <td>{count(c.residentTokens)}</td>
               <td>{count(c.turns)}</td>
@@ -128,6 +128,13 @@ function Body({
       </table>
     </div>
   );
+}
+
+/** Where it is at home; who waits for its first place has no home yet. */
+function homeWords(conversation: Conversation): string {
+  const home = conversation.home === undefined ? "" : `${conversation.home}`;
+  if (conversation.waiting) return home === "" ? "at the door" : `${home}, at the door`;
+  return home === "" ? "none" : home;
 }
 
 function agoWords(conversation: Conversation): string {
@@ -194,8 +201,9 @@ function Detail({ model, id, conversation, again }: DetailProps) {
 function detailWords(model: string, conversation: Conversation | undefined): string {
   if (conversation === undefined) return `${model} does not remember it now, or it waits for its first home.`;
   const home = conversation.home === undefined ? "without a home" : `at home on replica ${conversation.home}`;
-  const flying = conversation.inFlight > 0 ? ", a turn in flight" : "";
-  return `${count(conversation.turns)} turns, ${home}${flying}, last active ${agoWords(conversation)}.`;
+  const waits = conversation.waiting ? ", a turn waits at the door" : "";
+  const flying = (conversation.inFlight > 0 ? ", a turn in flight" : "") + waits;
+  return `${plural(conversation.turns, "turn")}, ${home}${flying}, last active ${agoWords(conversation)}.`;
 }
 
 function Move({

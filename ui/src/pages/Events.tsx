@@ -51,7 +51,7 @@ export function Events() {
 function Table({ list }: { list: readonly Event[] }) {
   return (
     <div class="scroll">
-      <table>
+      <table class="rows">
         <thead>
           <tr>
             <th scope="col">Time</th>

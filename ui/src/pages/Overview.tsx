@@ -81,10 +81,24 @@ function boxCounts(all: readonly Model[]): string {
 const TROUBLES = 6;
 const NOTES = 3;
 
+/** Kinds of trouble that end by themselves, and the kind of the event that says so. */
+const ENDS: Readonly<Record<string, string>> = { cache_thrash: "cache_fits", door_crowded: "door_calm" };
+
+/** True when a newer event says that it is over, of the same model and replica. */
+function isOver(event: Event, newer: readonly Event[]): boolean {
+  const end = ENDS[event.kind];
+  return (
+    end !== undefined &&
+    newer.some((e) => e.kind === end && e.model === event.model && e.replica === event.replica)
+  );
+}
+
 /** What needs a look, newest first, and after it the latest notes. */
 export function attentionOf(all: readonly Event[]): { troubles: Event[]; notes: Event[] } {
   return {
-    troubles: all.filter((e) => e.severity >= Severity.WARNING).slice(0, TROUBLES),
+    troubles: all
+      .filter((e, i) => e.severity >= Severity.WARNING && !isOver(e, all.slice(0, i)))
+      .slice(0, TROUBLES),
     notes: all.filter((e) => e.severity < Severity.WARNING).slice(0, NOTES),
   };
 }

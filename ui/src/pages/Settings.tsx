@@ -46,7 +46,7 @@ function verdict(checks: readonly Check[]): string {
 function Checks({ checks }: { checks: readonly Check[] }) {
   return (
     <div class="scroll">
-      <table>
+      <table class="rows">
         <tbody>
           {checks.map((check) => (
             <tr key={check.name}>
