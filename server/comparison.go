@@ -43,6 +43,7 @@ type comparison struct {
 	names   [2]string
 	set     [2]*lmwardenv1.RoutingSettings
 	seed    uint64
+	model   time.Time // when the model was made, which tells it from one of the same name
 	started time.Time
 	ends    time.Time
 	running bool
@@ -86,8 +87,8 @@ func checkComparison(settings []*lmwardenv1.ComparisonSetting) error {
 	return nil
 }
 
-// start begins a comparison on a model whose own settings are base.
-func (c *comparisons) start(base *lmwardenv1.RoutingSettings, req *lmwardenv1.StartComparisonRequest, now time.Time) error {
+// start begins a comparison on a model, whose own settings both arms inherit.
+func (c *comparisons) start(m *lmwardenv1.Model, req *lmwardenv1.StartComparisonRequest, now time.Time) error {
 	length := comparisonLength
 	if req.GetDuration() != nil {
 		length = req.GetDuration().AsDuration()
@@ -99,16 +100,19 @@ func (c *comparisons) start(base *lmwardenv1.RoutingSettings, req *lmwardenv1.St
 	}
 	c.nextID++
 	one := &comparison{
-		id: c.nextID, seed: req.GetSeed(), started: now, ends: now.Add(length), running: true, turns: compare.New(),
+		id: c.nextID, seed: req.GetSeed(), model: m.GetCreated().AsTime(), started: now, ends: now.Add(length), running: true, turns: compare.New(),
 	}
 	trial := &route.Trial{ID: one.id, Seed: one.seed}
 	for i, s := range req.GetSettings() {
 		one.names[i] = or(s.GetName(), []string{"A", "B"}[i])
 		one.set[i] = s.GetSettings()
 		merged := &lmwardenv1.RoutingSettings{}
-		proto.Merge(merged, base)
+		proto.Merge(merged, m.GetRouting())
 		proto.Merge(merged, s.GetSettings())
 		trial.Arms[i] = routeSettings(merged)
+	}
+	if err := tellApart(one.names, trial.Arms); err != nil {
+		return err
 	}
 	c.byTrial.Store(one.id, one.turns) // before the first turn of it can end
 	if err := c.plane.Compare(req.GetModel(), trial); err != nil {
@@ -121,6 +125,18 @@ func (c *comparisons) start(base *lmwardenv1.RoutingSettings, req *lmwardenv1.St
 	c.last[req.GetModel()] = one
 	c.keep(req.GetModel(), one, now)
 	c.events.Add(stats.Event{Severity: stats.Note, Kind: "comparison_started", Model: req.GetModel(), Replica: -1, Message: fmt.Sprintf("New conversations of %s are assigned at random to %q and %q for %s.", req.GetModel(), one.names[0], one.names[1], length)})
+	return nil
+}
+
+// tellApart refuses arms that come to the same with what they inherit, and names that do
+// not tell which arm a verdict means.
+func tellApart(names [2]string, arms [2]route.Settings) error {
+	if arms[0] == arms[1] {
+		return invalid("both settings come to the same with the model's own; name one field in which they differ, such as affinity")
+	}
+	if names[0] == names[1] {
+		return invalid("both settings are called %q; give them names of their own", names[0])
+	}
 	return nil
 }
 
@@ -158,6 +174,9 @@ func (c *comparisons) tick(entries []*entry, now time.Time) {
 			if settled := one.ends.Add(keepEvery); one.former == nil && one.keptAt.Before(settled) && !now.Before(settled) {
 				c.keep(model, one, now)
 			}
+		case !e.model.GetCreated().AsTime().Equal(one.model):
+			c.stop(model, one, "the model was removed; this is another one of its name", now)
+			c.drop(model, one)
 		case !now.Before(one.ends):
 			c.stop(model, one, "", now)
 		case one.turns.Full():

@@ -107,7 +107,7 @@ func (c *comparisons) show(model string, one *comparison, now time.Time) *lmward
 	}
 	if one.report == nil || now.Sub(one.at) >= reportEvery {
 		view, _ := c.plane.View(model)
-		one.report, one.at = one.turns.Report(now, max(view.Learned.Linger, time.Second), one.names, one.seed), now
+		one.report, one.at = one.turns.Report(now, max(view.Learned.Linger, time.Second), one.names, one.running, one.seed), now
 	}
 	return one.shown(model)
 }

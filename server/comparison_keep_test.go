@@ -65,7 +65,7 @@ func TestComparisonsOutliveTheDaemon(t *testing.T) {
 	m := []*entry{{model: &lmwardenv1.Model{Name: "m", Routing: &lmwardenv1.RoutingSettings{Admission: lmwardenv1.Admission_ADMISSION_NONE}}}}
 
 	first, _ := k.daemon(t)
-	if err := first.start(&lmwardenv1.RoutingSettings{}, onOff(), now); err != nil {
+	if err := first.start(&lmwardenv1.Model{}, onOff(), now); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 30 {
@@ -97,7 +97,7 @@ func TestComparisonsOutliveTheDaemon(t *testing.T) {
 	second.tick(m, now.Add(2*time.Hour)) // an old one stays as it is
 
 	// Ended in order: what ran has ended with it.
-	if err := second.start(&lmwardenv1.RoutingSettings{}, onOff(), now.Add(2*time.Hour)); err != nil {
+	if err := second.start(&lmwardenv1.Model{}, onOff(), now.Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	second.end(now.Add(2*time.Hour + time.Minute))
@@ -122,7 +122,7 @@ func TestComparisonThatCannotBeKept(t *testing.T) {
 	defer st.Close()
 	k := &keeper{Store: st, full: true}
 	c, events := k.daemon(t)
-	if err := c.start(&lmwardenv1.RoutingSettings{}, onOff(), time.Now()); err != nil {
+	if err := c.start(&lmwardenv1.Model{}, onOff(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	page, _ := events.Page("m", 0, 10)

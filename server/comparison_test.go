@@ -9,10 +9,12 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy"
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/server/stats"
 )
 
 // onOff compares affinity on with off on model m for ten minutes.
@@ -131,6 +133,30 @@ func TestComparisonEndsWhenItsGroundGoes(t *testing.T) {
 	})
 }
 
+func TestComparisonOfAModelThatWasMadeAnew(t *testing.T) {
+	plane, events := &fakePlane{views: map[string]route.View{}}, stats.NewEvents()
+	c := newComparisons(plane, events)
+	now := time.Unix(1000, 0)
+	made := func(at time.Time) *lmwardenv1.Model {
+		return &lmwardenv1.Model{Name: "m", Created: timestamppb.New(at), Routing: &lmwardenv1.RoutingSettings{Admission: lmwardenv1.Admission_ADMISSION_NONE}}
+	}
+	if err := c.start(made(now), onOff(), now); err != nil {
+		t.Fatal(err)
+	}
+	c.tick([]*entry{{model: made(now)}}, now.Add(time.Second))
+	if one := c.last["m"]; one == nil || !one.running {
+		t.Fatalf("of the same model: %+v", one)
+	}
+	c.tick([]*entry{{model: made(now.Add(time.Second))}}, now.Add(2*time.Second))
+	if len(c.last) != 0 || len(plane.trials) != 2 || plane.trials[1] != nil {
+		t.Errorf("%v, trials %v: the comparison went on with a model that it knows nothing of", c.last, plane.trials)
+	}
+	page, _ := events.Page("m", 0, 1)
+	if len(page) != 1 || page[0].Kind != "comparison_ended" {
+		t.Errorf("%v", page)
+	}
+}
+
 func TestComparisonRefusals(t *testing.T) {
 	r := newRig(t, nil)
 	r.createPlain(t)
@@ -147,6 +173,10 @@ func TestComparisonRefusals(t *testing.T) {
 		{"admission", set(on, &lmwardenv1.RoutingSettings{Admission: lmwardenv1.Admission_ADMISSION_WORKING_SET}), connect.CodeInvalidArgument, "share one door"},
 		{"a bound", set(on, &lmwardenv1.RoutingSettings{MaxQueue: proto.Uint32(3)}), connect.CodeInvalidArgument, "max_queue holds for a model as a whole"},
 		{"the same twice", set(on, on), connect.CodeInvalidArgument, "the same"},
+		{"the same as the model's own", set(on, none), connect.CodeInvalidArgument, "come to the same with the model's own"},
+		{"one name", &lmwardenv1.StartComparisonRequest{Model: "m", Settings: []*lmwardenv1.ComparisonSetting{
+			{Name: "B", Settings: on}, {Settings: &lmwardenv1.RoutingSettings{Affinity: proto.Bool(false)}},
+		}}, connect.CodeInvalidArgument, `both settings are called "B"`},
 		{"one setting", &lmwardenv1.StartComparisonRequest{Model: "m", Settings: []*lmwardenv1.ComparisonSetting{{Settings: on}}}, connect.CodeInvalidArgument, "settings"},
 		{"no such model", &lmwardenv1.StartComparisonRequest{Model: "x", Settings: set(on, none).GetSettings()}, connect.CodeNotFound, "x"},
 	} {

@@ -28,7 +28,7 @@ func (s routingService) StartComparison(_ context.Context, req *lmwardenv1.Start
 	if admissionInForce(e.model.GetRouting()) != lmwardenv1.Admission_ADMISSION_NONE {
 		return nil, comparisonUnderAdmission(req.GetModel())
 	}
-	if err := s.comparisons.start(e.model.GetRouting(), req, s.now()); err != nil {
+	if err := s.comparisons.start(e.model, req, s.now()); err != nil {
 		return nil, err
 	}
 	out, err := s.comparison(req.GetModel())

@@ -145,6 +145,9 @@ func (a *app) printComparison(w io.Writer, c *lmwardenv1.Comparison) {
 			return optional(v, func(x float64) string { return figureText(x, f.GetUnit()) })
 		}
 		interval, noise := notReported, notReported
+		if f.Difference != nil {
+			interval, noise = "too few", "-" // conversations, for an interval
+		}
 		if f.Low != nil && f.High != nil {
 			interval = fmt.Sprintf("%s to %s", figureText(f.GetLow(), f.GetUnit()), figureText(f.GetHigh(), f.GetUnit()))
 		}

@@ -32,7 +32,7 @@ func talks(c *Comparison, arm, n int, mean float64, rng *rand.Rand) {
 }
 
 func report(c *Comparison) *Report {
-	return c.Report(noon.Add(time.Hour), time.Minute, [2]string{"on", "off"}, 1)
+	return c.Report(noon.Add(time.Hour), time.Minute, [2]string{"on", "off"}, true, 1)
 }
 
 func TestVerdict(t *testing.T) {
@@ -107,7 +107,7 @@ func TestIntervalsHoldWhatTheyPromise(t *testing.T) {
 			c, rng := New(), rand.New(rand.NewPCG(uint64(n), 7))
 			talks(c, 0, 25, 1, rng)
 			talks(c, 1, 25, 1+truth, rng)
-			r := c.Report(noon.Add(time.Hour), time.Minute, [2]string{"on", "off"}, uint64(n))
+			r := c.Report(noon.Add(time.Hour), time.Minute, [2]string{"on", "off"}, true, uint64(n))
 			if f := r.Figures[FirstTokenMean]; f.Low > truth || f.High < truth {
 				missed++
 			}
@@ -148,5 +148,69 @@ func TestArmsAreBounded(t *testing.T) {
 	}
 	if r := report(c); r.Arms[0].Conversations != MaxConversations || !c.Full() {
 		t.Errorf("%d conversations are kept, full %v", r.Arms[0].Conversations, c.Full())
+	}
+}
+
+// TestFewGiveNoInterval has each figure without an interval until enough conversations
+// have had it: resamples of one conversation are all alike, which is no certainty.
+func TestFewGiveNoInterval(t *testing.T) {
+	for _, n := range []int{1, enough - 1, enough, 2 * enough} {
+		c, rng := New(), rand.New(rand.NewPCG(1, 2))
+		talks(c, 0, n, 1, rng)
+		talks(c, 1, n, 3, rng)
+		for k, f := range report(c).Figures {
+			want := n >= Kind(k).leastConversations()
+			if got := !math.IsNaN(f.Low) && !math.IsNaN(f.High) && !math.IsNaN(f.Noise); got != want {
+				t.Errorf("%d conversations, figure %d: an interval %v, want %v (%+v)", n, k, got, want, f)
+			}
+			if math.IsNaN(f.Difference) {
+				t.Errorf("%d conversations, figure %d: no difference", n, k)
+			}
+		}
+	}
+	// Many turns of few conversations are few still.
+	c := New()
+	for n := range 200 {
+		c.Add(Turn{Arm: n % 2, Conversation: [16]byte{byte(n % 4)}, First: n < 4, Arrived: noon, FirstToken: time.Second, Prompt: 1})
+	}
+	if f := report(c).Figures[LaterTurnMean]; f.Observations[0] < 90 || !math.IsNaN(f.Low) {
+		t.Errorf("two conversations of an arm: %+v", f)
+	}
+}
+
+func TestVerdictSaysWhatIsInNoFigure(t *testing.T) {
+	build := func(failedB int) string {
+		c, rng := New(), rand.New(rand.NewPCG(1, 2))
+		talks(c, 0, 40, 2.5, rng)
+		talks(c, 1, 40, 1, rng)
+		for range failedB {
+			c.Add(Turn{Arm: 1, Conversation: [16]byte{4: 1}, Arrived: noon, Duration: time.Minute})
+		}
+		return report(c).Verdict
+	}
+	if got := build(60); !strings.HasPrefix(got, "off is better by ") || !strings.HasSuffix(got, "But off left 60 of 300 turns without a first token, on 0 of 240; these are in no figure.") {
+		t.Errorf("the quicker arm lost its slowest turns: %q", got)
+	}
+	if got := build(3); strings.Contains(got, "But") {
+		t.Errorf("three failures are no pattern: %q", got)
+	}
+}
+
+func TestVerdictOfAnEnd(t *testing.T) {
+	for running, want := range map[bool]string{
+		true:  "Too early to tell: 0 and 0 conversations so far, at least 10 of each with an answer are needed.",
+		false: "Too few to tell: 0 and 0 conversations, at least 10 of each with an answer are needed.",
+	} {
+		if got := New().Report(noon, time.Minute, [2]string{"a", "b"}, running, 1).Verdict; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	// Arms that do exactly the same.
+	c := New()
+	for n := range 40 {
+		c.Add(Turn{Arm: n % 2, Conversation: [16]byte{byte(n)}, First: true, Arrived: noon, FirstToken: time.Second})
+	}
+	if got := report(c); got.Verdict != "No difference can be told: the mean first token of off comes between 0.00 s sooner and 0.00 s later than that of on." || got.Figures[FirstTokenMean].Noise != 1 {
+		t.Errorf("%q, noise %v", got.Verdict, got.Figures[FirstTokenMean].Noise)
 	}
 }

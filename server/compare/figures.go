@@ -144,6 +144,41 @@ func quantile(vs []value, weights []int, share float64) float64 {
 	return math.NaN()
 }
 
+// leastConversations is how many conversations of each arm must have had a figure before
+// an interval of it is given: resamples of a few are alike whatever the truth is. A 95th
+// percentile of fewer than its number is the largest value seen, and says less still.
+func (k Kind) leastConversations() int {
+	switch k {
+	case FirstTurnP95, LaterTurnP95, SessionP95:
+		return 2 * enough
+	}
+	return enough
+}
+
+// conversations returns how many conversations of the arm have had a figure.
+func (s *sample) conversations(k Kind) int {
+	n := 0
+	switch k {
+	case HitShare:
+		for i := range s.talks {
+			if s.talks[i].prompt > 0 {
+				n++
+			}
+		}
+		return n
+	case OutputPerMinute:
+		k = SessionMean
+	}
+	seen := make([]bool, len(s.talks))
+	for _, v := range s.values[k] {
+		if !seen[v.talk] {
+			seen[v.talk] = true
+			n++
+		}
+	}
+	return n
+}
+
 // observations returns how many observations of a figure the arm has: turns,
 // conversations that have ended, or conversations.
 func (s *sample) observations(k Kind) int {

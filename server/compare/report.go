@@ -18,7 +18,8 @@ const (
 // enough is how many conversations each arm needs before a verdict is given.
 const enough = 10
 
-// Figure is one figure of both arms. Values that nothing was observed for are NaN.
+// Figure is one figure of both arms. Values that nothing was observed for are NaN, and so
+// are interval and noise while too few conversations have had the figure.
 type Figure struct {
 	Kind         Kind
 	Value        [2]float64
@@ -43,9 +44,9 @@ type Report struct {
 }
 
 // Report computes all figures. A conversation counts as ended when it has been idle for
-// quiet; names are what the arms are called in the verdict. The seed makes the intervals
-// repeatable.
-func (c *Comparison) Report(now time.Time, quiet time.Duration, names [2]string, seed uint64) *Report {
+// quiet; names are what the arms are called in the verdict, and running says whether more
+// turns may come. The seed makes the intervals repeatable.
+func (c *Comparison) Report(now time.Time, quiet time.Duration, names [2]string, running bool, seed uint64) *Report {
 	r := &Report{}
 	var s [2]*sample
 	turns := 1
@@ -69,9 +70,12 @@ func (c *Comparison) Report(now time.Time, quiet time.Duration, names [2]string,
 			f.Observations[i] = s[i].observations(k)
 		}
 		f.Difference = f.Value[1] - f.Value[0]
-		f.Low, f.High, f.Noise = interval(differences[k])
+		f.Low, f.High, f.Noise = math.NaN(), math.NaN(), math.NaN()
+		if min(s[0].conversations(k), s[1].conversations(k)) >= k.leastConversations() {
+			f.Low, f.High, f.Noise = interval(differences[k])
+		}
 	}
-	r.Verdict = r.verdict(names)
+	r.Verdict = r.verdict(names, running) + r.unanswered(names)
 	return r
 }
 
@@ -130,10 +134,14 @@ func interval(d []float64) (low, high, noise float64) {
 }
 
 // verdict says in words what the mean time to the first token shows.
-func (r *Report) verdict(names [2]string) string {
+func (r *Report) verdict(names [2]string, running bool) string {
 	f := &r.Figures[FirstTokenMean]
-	if least := min(r.Arms[0].Conversations, r.Arms[1].Conversations); least < enough || math.IsNaN(f.Difference) {
-		return fmt.Sprintf("Too early to tell: %d and %d conversations so far, at least %d of each are needed.", r.Arms[0].Conversations, r.Arms[1].Conversations, enough)
+	if math.IsNaN(f.Low) {
+		early, far := "Too early to tell", " so far"
+		if !running {
+			early, far = "Too few to tell", ""
+		}
+		return fmt.Sprintf("%s: %d and %d conversations%s, at least %d of each with an answer are needed.", early, r.Arms[0].Conversations, r.Arms[1].Conversations, far, enough)
 	}
 	if f.Low <= 0 && f.High >= 0 {
 		return fmt.Sprintf("No difference can be told: the mean first token of %s comes between %.2f s sooner and %.2f s later than that of %s.", names[1], max(0, -f.Low), max(0, f.High), names[0])
@@ -143,6 +151,28 @@ func (r *Report) verdict(names [2]string) string {
 		better, low, high = names[1], -f.High, -f.Low
 	}
 	return fmt.Sprintf("%s is better by %.2f to %.2f s to the first token, on the mean of all turns; %s chance that this is noise.", better, low, high, percent(f.Noise))
+}
+
+// unansweredTells is by how much the shares of turns without a first token may differ
+// before a verdict must say so: who gave up or failed is in no mean, so that the arm which
+// loses its slowest turns looks quicker than it is.
+const unansweredTells = 0.02
+
+// unanswered warns when one arm has left clearly more turns without a first token.
+func (r *Report) unanswered(names [2]string) string {
+	a, b := &r.Arms[0], &r.Arms[1]
+	if a.Turns == 0 || b.Turns == 0 {
+		return ""
+	}
+	shares := [2]float64{float64(a.Failed) / float64(a.Turns), float64(b.Failed) / float64(b.Turns)}
+	worse := 0
+	if shares[1] > shares[0] {
+		worse = 1
+	}
+	if shares[worse]-shares[1-worse] <= unansweredTells || r.Arms[worse].Failed < enough {
+		return ""
+	}
+	return fmt.Sprintf(" But %s left %d of %d turns without a first token, %s %d of %d; these are in no figure.", names[worse], r.Arms[worse].Failed, r.Arms[worse].Turns, names[1-worse], r.Arms[1-worse].Failed, r.Arms[1-worse].Turns)
 }
 
 func percent(share float64) string {

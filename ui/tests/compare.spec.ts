@@ -84,5 +84,5 @@ test("a comparison runs on live traffic, gives a verdict, and is stopped", async
   await expect(start.getByRole("button", { name: "Start" })).toBeEnabled();
   await page.reload();
   await expect(result).toContainText("because it was stopped");
-  await expect(verdict).toHaveText(/^(Too early to tell|No difference can be told|spill .* is better)/);
+  await expect(verdict).toHaveText(/^(Too few to tell|No difference can be told|spill .* is better)/);
 });

@@ -1340,7 +1340,9 @@ type ComparisonFigure struct {
 	B *float64 `protobuf:"fixed64,4,opt,name=b,proto3,oneof" json:"b,omitempty"`
 	// Of the second from the first.
 	Difference *float64 `protobuf:"fixed64,5,opt,name=difference,proto3,oneof" json:"difference,omitempty"`
-	// Lower end of the 95 % confidence interval of the difference.
+	// Lower end of the 95 % confidence interval of the difference; absent, as are high and
+	// noise, until ten conversations of each arm have had the figure, twenty for a 95th
+	// percentile.
 	Low *float64 `protobuf:"fixed64,6,opt,name=low,proto3,oneof" json:"low,omitempty"`
 	// Upper end.
 	High *float64 `protobuf:"fixed64,7,opt,name=high,proto3,oneof" json:"high,omitempty"`

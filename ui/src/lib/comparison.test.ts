@@ -14,6 +14,7 @@ describe("a comparison", () => {
     expect(figureText(undefined, "s")).toBe("not reported");
     expect(plain(intervalText(figure({ unit: "s", low: -0.5, high: 1.5 })))).toBe("−0.50 s to 1.5 s");
     expect(intervalText(figure({ unit: "s", low: 1 }))).toBe("not reported");
+    expect(intervalText(figure({ unit: "s", a: 1, b: 2, difference: 1 }))).toBe("too few");
   });
 
   it.each([

@@ -61,7 +61,9 @@ export function figureText(value: number | undefined, unit: string): string {
 
 /** Writes the interval of a difference. */
 export function intervalText(figure: ComparisonFigure): string {
-  if (figure.low === undefined || figure.high === undefined) return ABSENT;
+  if (figure.low === undefined || figure.high === undefined) {
+    return figure.difference === undefined ? ABSENT : "too few";
+  }
   return `${figureText(figure.low, figure.unit)} to ${figureText(figure.high, figure.unit)}`;
 }
 

@@ -732,7 +732,9 @@ export type ComparisonFigure = Message<"lmwarden.v1.ComparisonFigure"> & {
   difference?: number | undefined;
 
   /**
-   * Lower end of the 95 % confidence interval of the difference.
+   * Lower end of the 95 % confidence interval of the difference; absent, as are high and
+   * noise, until ten conversations of each arm have had the figure, twenty for a 95th
+   * percentile.
    *
    * @generated from field: optional double low = 6;
    */
