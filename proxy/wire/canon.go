@@ -132,8 +132,12 @@ func (c *canon) content(raw []byte, depth int) {
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 	case raw[0] == '"':
-		c.buf = appendUnescaped(c.buf[:0], raw[1:len(raw)-1])
-		c.plain(c.buf)
+		text := raw[1 : len(raw)-1]
+		if bytes.IndexByte(text, '\\') >= 0 {
+			c.buf = appendUnescaped(c.buf[:0], text)
+			text = c.buf
+		}
+		c.plain(text)
 	case depth > maxNesting:
 		c.raw('x', raw)
 	case raw[0] == '[':

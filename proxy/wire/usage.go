@@ -154,7 +154,7 @@ func (s *State) seeChunk(api API, data []byte) chunkKind {
 		s.Done = true
 		return chunkEnd
 	}
-	if bytes.Contains(data, keyError) {
+	if indexKey(data, keyError, len(`"e`)) >= 0 {
 		if raw, ok := member(data, "error"); ok && string(raw) != "null" {
 			s.Failed = true
 			return chunkEnd
@@ -165,7 +165,7 @@ func (s *State) seeChunk(api API, data []byte) chunkKind {
 	if finished(data) {
 		s.Finish, kind = true, chunkLast
 	}
-	if !bytes.Contains(data, keyUsage) {
+	if indexKey(data, keyUsage, len(`"`)) < 0 {
 		return kind
 	}
 	var usage, choices []byte
@@ -196,12 +196,28 @@ func emptyArray(raw []byte) bool {
 	return len(raw) > 2 && raw[0] == '[' && raw[skipSpace(raw, 1)] == ']'
 }
 
+// indexKey returns where key is in data; -1 when it is not. It looks for what is behind the
+// first bytes of key, of which there are many in any chunk: a search for a quote stops at
+// each of them, and this is done for each chunk.
+func indexKey(data, key []byte, behind int) int {
+	for at := behind; at < len(data); at++ {
+		i := bytes.Index(data[at:], key[behind:])
+		if i < 0 {
+			return -1
+		}
+		if at += i; bytes.Equal(data[at-behind:at], key[:behind]) {
+			return at - behind
+		}
+	}
+	return -1
+}
+
 // finished says whether a choice of a chunk has a reason to be finished: whether
 // one of its finish_reason members is a string. Most chunks have it as null, so they
 // are not parsed for it.
 func finished(data []byte) bool {
 	for {
-		i := bytes.Index(data, keyFinish)
+		i := indexKey(data, keyFinish, len(`"`))
 		if i < 0 {
 			return false
 		}

@@ -100,3 +100,17 @@ func FuzzRewrite(f *testing.F) {
 		}
 	})
 }
+
+func TestIndexKey(t *testing.T) {
+	key := []byte(`"error"`)
+	for _, data := range []string{
+		"", `"`, `"e`, `rror"`, `error"`, `"error`, `"error"`, `x"error"`, `xerror""error"`, `"rror"`, `"error""error"`,
+		`{"an_error":1,"error":2}`, `{"an_error":1}`, `"e"error"`, `"eerror"`,
+	} {
+		for behind := range len(key) {
+			if got, want := indexKey([]byte(data), key, behind), strings.Index(data, string(key)); got != want {
+				t.Errorf("%q behind %d: got %d, want %d", data, behind, got, want)
+			}
+		}
+	}
+}
