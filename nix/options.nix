@@ -296,9 +296,9 @@ in
       description = "Headers of other routers that name a conversation too, such as x-dynamo-session-id or x-smg-routing-key; read after the session header and before all others. When not set: none.";
     };
     identity_sources = mkOption {
-      type = types.nullOr (types.listOf (types.enum [ "user" "safety_identifier" "metadata.user_id" "x-user-id" "x-correlation-id" ]));
+      type = types.nullOr (types.listOf (types.enum [ "user" "safety_identifier" "metadata.user_id" "x-user-id" "x-correlation-id" "client-ip" ]));
       default = null;
-      description = "What may name a conversation when nothing else does: user, safety_identifier, metadata.user_id (body), x-user-id, x-correlation-id (headers). Off, because one value often stands for all conversations of a person. When not set: none.";
+      description = "What may name a conversation when nothing else does: user, safety_identifier, metadata.user_id (body), x-user-id, x-correlation-id (headers), client-ip. Off, because one value often stands for all conversations of a person. When not set: none.";
     };
   };
   keyLimits = {

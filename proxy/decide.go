@@ -15,7 +15,9 @@ import (
 // identify finds the conversation of the request: from what the client says, from the
 // stored answer that it continues, or from the chain of its messages.
 func (x *exchange) identify() {
-	x.identity = wire.Identify(x.api, x.r.Header, &x.scan, *x.model.identity.Load())
+	sources := *x.model.identity.Load()
+	sources.Client = x.r.RemoteAddr
+	x.identity = wire.Identify(x.api, x.r.Header, &x.scan, sources)
 	maker, known := x.p.owners.get(x.tenant, x.identity.PreviousResponse)
 	if known = known && maker.model == x.model.name; known {
 		// When its maker is gone so is the answer, and any engine says so in its own words.

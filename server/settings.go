@@ -83,6 +83,8 @@ func identityOptions(s *lmwardenv1.RoutingSettings) wire.Options {
 			o.UserHeader = true
 		case "x-correlation-id":
 			o.Correlation = true
+		case "client-ip":
+			o.ClientIP = true
 		}
 	}
 	return o

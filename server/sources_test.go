@@ -17,13 +17,13 @@ func TestIdentitySourcesReachTheProxy(t *testing.T) {
 		Model: "m", UpdateMask: mask("session_headers", "identity_sources"),
 		Settings: &lmwardenv1.RoutingSettings{
 			SessionHeaders:  []string{"x-dynamo-session-id"},
-			IdentitySources: []string{"user", "safety_identifier", "metadata.user_id", "x-user-id", "x-correlation-id"},
+			IdentitySources: []string{"user", "safety_identifier", "metadata.user_id", "x-user-id", "x-correlation-id", "client-ip"},
 		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := wire.Options{ExtraHeaders: []string{"X-Dynamo-Session-Id"}, User: true, Safety: true, MetadataUser: true, UserHeader: true, Correlation: true}
+	want := wire.Options{ExtraHeaders: []string{"X-Dynamo-Session-Id"}, User: true, Safety: true, MetadataUser: true, UserHeader: true, Correlation: true, ClientIP: true}
 	if diff := cmp.Diff(want, r.plane.model(t, "m").Identity); diff != "" {
 		t.Errorf("when the call answers the proxy has (-want +got):\n%s", diff)
 	}

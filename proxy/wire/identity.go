@@ -28,6 +28,10 @@ type Options struct {
 	MetadataUser bool // free-form metadata.user_id
 	UserHeader   bool // x-user-id
 	Correlation  bool // x-correlation-id
+	ClientIP     bool // address of Client: one key for all that one machine sends
+
+	// Client is where this request comes from, as "10.0.0.7:41234", for ClientIP.
+	Client string
 }
 
 // Identity is which conversation a request belongs to, as far as the client says.

@@ -254,6 +254,12 @@ func TestIdentifyOptions(t *testing.T) {
 		{Options{UserHeader: true}, SourceUserHeader, "id:head-0000000000000"},
 		{Options{Correlation: true}, SourceCorrelation, "id:corr-0000000000000"},
 		{Options{ExtraHeaders: []string{"x-dynamo-session-id"}, User: true}, SourceExtra, "id:dyna-0000000000000"},
+		{Options{ClientIP: true, Client: "10.0.0.7:41234"}, SourceClientIP, "client-ip:10.0.0.7"},
+		{Options{ClientIP: true, Client: "[::ffff:10.0.0.7]:9"}, SourceClientIP, "client-ip:10.0.0.7"},
+		{Options{ClientIP: true, Client: "[2001:db8::1]:9"}, SourceClientIP, "client-ip:2001:db8::1"},
+		{Options{ClientIP: true, Client: "@"}, SourceNone, ""},
+		{Options{Client: "10.0.0.7:41234"}, SourceNone, ""},
+		{Options{ClientIP: true, Client: "10.0.0.7:41234", Correlation: true}, SourceCorrelation, "id:corr-0000000000000"},
 		{Options{Header: "x-mine"}, SourceOwn, "id:mine-0000000000000"},
 	} {
 		got := Identify(APIChat, h, mustScan(t, body), tc.o)

@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"net/netip"
+	"strings"
+)
 
 // body reads the fields of the body that name a conversation.
 func (r *reader) body() bool {
@@ -107,5 +110,16 @@ func (r *reader) optIn() bool {
 		r.o.Safety && r.take(SourceSafety, r.s.Text(FieldSafetyIdentifier)) ||
 		r.o.MetadataUser && r.take(SourceMetadataUser, memberText(r.s.Raw(FieldMetadata), "user_id")) ||
 		r.o.UserHeader && r.take(SourceUserHeader, r.hdr.v[hdrUserID]) ||
-		r.o.Correlation && r.take(SourceCorrelation, r.hdr.v[hdrCorrelation])
+		r.o.Correlation && r.take(SourceCorrelation, r.hdr.v[hdrCorrelation]) ||
+		r.o.ClientIP && r.take(SourceClientIP, addressOf(r.o.Client))
+}
+
+// addressOf returns the address of a client without its port; "" when there is none. The
+// two ways to write one address of the older kind are one client.
+func addressOf(client string) string {
+	at, err := netip.ParseAddrPort(client)
+	if err != nil {
+		return ""
+	}
+	return at.Addr().Unmap().String()
 }

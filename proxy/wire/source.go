@@ -43,6 +43,7 @@ const (
 	SourceMetadataUser
 	SourceUserHeader
 	SourceCorrelation
+	SourceClientIP
 	SourcePreviousResponse
 	SourceChain
 	NumSources // number of sources, for arrays indexed by Source
@@ -64,7 +65,7 @@ var sourceNames = [NumSources]string{
 	SourceBodySession: "session_id", SourceMetadata: "metadata", SourceLitellm: "litellm_session_id",
 	SourceSessionParams: "session_params", SourcePromptCacheKey: "prompt_cache_key",
 	SourceUser: "user", SourceSafety: "safety_identifier", SourceMetadataUser: "metadata-user_id",
-	SourceUserHeader: "x-user-id", SourceCorrelation: "x-correlation-id",
+	SourceUserHeader: "x-user-id", SourceCorrelation: "x-correlation-id", SourceClientIP: "client-ip",
 	SourcePreviousResponse: "previous_response_id", SourceChain: "chain",
 }
 

@@ -35,7 +35,7 @@ func TestNixOptionsCarryTypesAndRanges(t *testing.T) {
 	for _, want := range []string{
 		"spill_threshold = mkOption {\n      type = types.nullOr (types.ints.between 1 4096);",
 		`(types.enum [ "none" "working set" "ADMISSION_NONE" "ADMISSION_WORKING_SET" ])`,
-		`(types.listOf (types.enum [ "user" "safety_identifier" "metadata.user_id" "x-user-id" "x-correlation-id" ]))`,
+		`(types.listOf (types.enum [ "user" "safety_identifier" "metadata.user_id" "x-user-id" "x-correlation-id" "client-ip" ]))`,
 		"  config = {", "    engine = {\n      command = mkOption {",
 		`(types.strMatching "([0-9]+([.][0-9]+)? *(ms|s|m|min|h|d) *)+")`,
 		"When not set: auto.",

@@ -2448,7 +2448,7 @@ var File_lmwarden_v1_routing_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
-	"\x19lmwarden/v1/routing.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16lmwarden/v1/face.proto\"\xa5\x1d\n" +
+	"\x19lmwarden/v1/routing.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16lmwarden/v1/face.proto\"\xbb\x1d\n" +
 	"\x0fRoutingSettings\x12\xac\x01\n" +
 	"\baffinity\x18\x01 \x01(\bB\x8a\x01\xaa\xd4\x18\x85\x01\n" +
 	"\bAffinity\x12jKeep each conversation on the replica that holds its cache; off balances every request by least in flight.\"\aRouting0\x01:\x02onH\x00R\baffinity\x88\x01\x01\x12\xe4\x01\n" +
@@ -2480,9 +2480,9 @@ const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\x11Strip attribution\x12\x8c\x01Take the attribution block of Claude Code out of its requests, for engines older than vLLM 0.18, whose prefix cache it breaks at every turn.\"\aRouting(\x010\x01:\x03offH\x05R\x10stripAttribution\x88\x01\x01\x12\xce\x05\n" +
 	"\x0fsession_headers\x18\r \x03(\tB\xa4\x05\xbaH\xcf\x03\x92\x01\xcb\x03\x10\x10\x18\x01\"\xc4\x03\xba\x01\xa8\x03\n" +
 	"\x1bsession_headers.own_meaning\x12gmust not be a header that has a meaning of its own, such as authorization, cookie, host or content-type\x1a\x9f\x02!this.matches('(?i)^(accept|accept-.*|access-control-.*|api-key|authorization|cache-control|connection|content-.*|cookie|date|expect|forwarded|host|keep-alive|origin|pragma|proxy-.*|referer|sec-.*|te|trailer|transfer-encoding|upgrade|user-agent|via|x-api-key|x-forwarded-.*|x-real-ip)$')r\x16\x10\x01\x18@2\x10^[A-Za-z0-9_-]*$\xaa\xd4\x18\xcc\x01\n" +
-	"\x17Further session headers\x12\x9d\x01Headers of other routers that name a conversation too, such as x-dynamo-session-id or x-smg-routing-key; read after the session header and before all others.\"\aRouting(\x010\x01:\x04noneR\x0esessionHeaders\x12\x8b\x03\n" +
-	"\x10identity_sources\x18\x0e \x03(\tB\xdf\x02\xbaHS\x92\x01P\x10\x05\x18\x01\"JrHR\x04userR\x11safety_identifierR\x10metadata.user_idR\tx-user-idR\x10x-correlation-id\xaa\xd4\x18\x84\x02\n" +
-	"\x18Further identity sources\x12\xd4\x01What may name a conversation when nothing else does: user, safety_identifier, metadata.user_id (body), x-user-id, x-correlation-id (headers). Off, because one value often stands for all conversations of a person.\"\aRouting(\x010\x01:\x04noneR\x0fidentitySourcesB\v\n" +
+	"\x17Further session headers\x12\x9d\x01Headers of other routers that name a conversation too, such as x-dynamo-session-id or x-smg-routing-key; read after the session header and before all others.\"\aRouting(\x010\x01:\x04noneR\x0esessionHeaders\x12\xa1\x03\n" +
+	"\x10identity_sources\x18\x0e \x03(\tB\xf5\x02\xbaH^\x92\x01[\x10\x06\x18\x01\"UrSR\x04userR\x11safety_identifierR\x10metadata.user_idR\tx-user-idR\x10x-correlation-idR\tclient-ip\xaa\xd4\x18\x8f\x02\n" +
+	"\x18Further identity sources\x12\xdf\x01What may name a conversation when nothing else does: user, safety_identifier, metadata.user_id (body), x-user-id, x-correlation-id (headers), client-ip. Off, because one value often stands for all conversations of a person.\"\aRouting(\x010\x01:\x04noneR\x0fidentitySourcesB\v\n" +
 	"\t_affinityB\x12\n" +
 	"\x10_spill_thresholdB\x11\n" +
 	"\x0f_client_pinningB\x14\n" +
