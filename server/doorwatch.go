@@ -144,7 +144,7 @@ func (r *reconciler) watchDoor(m *lmwardenv1.Model, v route.View, full fullness,
 	switch {
 	case !changed:
 	case r.doors.pressure(m.GetName()) != nil:
-		r.events.Add(stats.Event{Severity: stats.Warning, Kind: "door_crowded", Model: m.GetName(), Replica: -1, Message: m.GetName() + ": " + p.GetMessage()})
+		r.events.Add(stats.Event{Severity: stats.Warning, Kind: "door_crowded", Model: m.GetName(), Replica: -1, Message: pressureMessage(p, " of "+m.GetName())})
 	default:
 		r.events.Add(stats.Event{Severity: stats.Note, Kind: "door_calm", Model: m.GetName(), Replica: -1, Message: fmt.Sprintf("Hardly anybody waits at the door of %s for room any more: %s conversations on average in the last %s.", m.GetName(), oneDigit(p.GetMeanWaiting()), minutes(doorSpan))})
 	}
@@ -175,13 +175,14 @@ func pressureOf(m *lmwardenv1.Model, v route.View, full fullness, share, mean fl
 			p.Fp8More = known[uint32](doubled - now)
 		}
 	}
-	p.Message = pressureMessage(p)
+	p.Message = pressureMessage(p, "")
 	return p
 }
 
-// pressureMessage says who waited, how long, and what would let them in.
-func pressureMessage(p *lmwardenv1.DoorPressure) string {
-	message := fmt.Sprintf("In the last %s %s conversations on average waited at the door for room", minutes(p.GetSpan().AsDuration()), oneDigit(p.GetMeanWaiting()))
+// pressureMessage says who waited at the door, how long, and what would let them in. Of
+// says of which model, where that is not clear.
+func pressureMessage(p *lmwardenv1.DoorPressure, of string) string {
+	message := fmt.Sprintf("In the last %s %s conversations on average waited at the door%s for room", minutes(p.GetSpan().AsDuration()), oneDigit(p.GetMeanWaiting()), of)
 	if p.MeanWait != nil {
 		message += fmt.Sprintf("; turns that had to wait did so for %.0f s on average", math.Ceil(p.GetMeanWait().AsDuration().Seconds()))
 	}

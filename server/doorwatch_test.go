@@ -136,7 +136,7 @@ func TestCrowdedDoorIsOnTheCardAndTwoEvents(t *testing.T) {
 		if len(page) != 3 || page[1].Kind != "door_crowded" || page[0].Kind != "door_calm" {
 			t.Fatalf("events %v", page)
 		}
-		if m := page[1].Message; !strings.HasPrefix(m, "m: In the last 5 minutes 4.0 conversations") {
+		if m := page[1].Message; !strings.HasPrefix(m, "In the last 5 minutes 4.0 conversations on average waited at the door of m for room") {
 			t.Errorf("%q", m)
 		}
 		if _, err := r.models.DeleteModel(t.Context(), &lmwardenv1.DeleteModelRequest{Name: "m"}); err != nil {
