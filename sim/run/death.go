@@ -78,6 +78,7 @@ func (w *world) die(replica int, now time.Duration) {
 	w.engines[replica], w.flights[replica] = e, make(map[engine.ID]*client)
 	for _, id := range slices.Sorted(maps.Keys(flights)) {
 		c := flights[id]
+		w.ended(now, c)
 		if !c.begun && w.moveOn(now, c) {
 			continue
 		}

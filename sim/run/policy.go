@@ -26,7 +26,12 @@ type Policy struct {
 	// Lean makes a blind choice uneven, from 0 to 1: the first replica gets 1 + Lean of
 	// what an even choice gives it, the last one 1 - Lean, those between evenly less.
 	Lean float64
+
+	picker func(pickerBox) picker // finds the replicas in the router's place, when set
 }
+
+// OnlySimulated is true for a policy that stands for another router and that ours has not.
+func (p Policy) OnlySimulated() bool { return p.picker != nil }
 
 // Rank draws the replica of a turn for a blind policy, from 0 to replicas - 1.
 func (p Policy) Rank(luck *rand.Rand, replicas int) int {
@@ -59,6 +64,12 @@ var policies = []struct {
 		p.Settings.Policy, p.Settings.SpillThreshold = route.PolicyHash, noSpill
 	}},
 	{"seed", "home where the load is least, left at the spill threshold", func(*Policy) {}},
+	{"seed-recent", "seed, but a home weighs conversations for 5 minutes after their last turn, also those that ended", func(p *Policy) {
+		p.picker = newRecent
+	}},
+	{"cache-tree", "where the longest beginning of the prompt was sent before, if half of it was, else where the least was", func(p *Policy) {
+		p.picker = newTree
+	}},
 	{"priced", "seed, but leaving home is weighed against reading anew", func(p *Policy) { p.Settings.Spill = route.SpillPriced }},
 	{"working-set", "seed, and only as many conversations as the caches hold", func(p *Policy) {
 		p.Settings.Admission = route.AdmissionWorkingSet

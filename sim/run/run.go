@@ -63,6 +63,7 @@ type world struct {
 	prompts map[sharedPrompt]*engine.Hasher
 	tick    time.Duration
 	luck    *rand.Rand // of blind policies
+	picker  picker     // in the router's place, or nil
 	meter   *meter
 	done    []*client // whose turn ended in the step just told
 	clients int       // so far, subagents included
@@ -132,11 +133,34 @@ func newWorld(cfg Config) (*world, error) {
 		}
 	}
 	w.core.SetReplicas(clock(0), w.replicas)
+	w.setPicker(b.capacity)
 	w.plan = append(w.plan, planned{cfg.Warmup, func(time.Duration) { w.meter.before = w.counters() }})
 	w.planDeaths(cfg.Deaths)
 	w.meter = newMeter(cfg, w.slots())
 	w.start()
 	return w, nil
+}
+
+// setPicker makes the picker of the policy, if it has one.
+func (w *world) setPicker(capacity int) {
+	if w.cfg.Policy.picker == nil {
+		return
+	}
+	spill := w.cfg.Policy.Settings.SpillThreshold
+	if spill == 0 {
+		spill = max(1, w.cfg.MaxNumSeqs/4)
+	}
+	w.picker = w.cfg.Policy.picker(pickerBox{w.cfg.Replicas, capacity, w.cfg.BlockSize, spill})
+}
+
+// ready is true while a replica can be sent turns.
+func (w *world) ready(replica int) bool { return w.replicas[replica].Ready }
+
+// ended lets the picker know that a turn no longer runs.
+func (w *world) ended(now time.Duration, c *client) {
+	if w.picker != nil {
+		w.picker.ended(now, c, c.replica)
+	}
 }
 
 // send has a client send a turn at that time.
@@ -181,9 +205,12 @@ func (w *world) arrive(now time.Duration) {
 		return
 	}
 	ask := a.client.ask()
-	if w.cfg.Policy.Blind {
-		// The client names the replica, which the router never overrides.
+	// A client names the replica where the policy is not the router's: it is not overridden.
+	switch {
+	case w.cfg.Policy.Blind:
 		ask.Rank = w.cfg.Policy.Rank(w.luck, len(w.engines))
+	case w.picker != nil:
+		ask.Rank = w.picker.pick(now, a.client, w.ready)
 	}
 	var d route.Decision
 	ticket, verdict := w.core.Arrive(clock(now), ask, &d)
@@ -220,6 +247,9 @@ func (w *world) forward(now time.Duration, c *client, d route.Decision) {
 		return
 	}
 	w.flights[d.Replica][id] = c
+	if w.picker != nil {
+		w.picker.sent(now, c, d.Replica)
+	}
 	w.meter.class(now, d.Class)
 }
 
@@ -240,6 +270,7 @@ func (w *world) step(replica int, now time.Duration) {
 		}
 		if ev.Done {
 			delete(flights, ev.ID)
+			w.ended(now, c)
 			w.core.Done(clock(now), c.ticket, route.Outcome{
 				Served: true, Prompt: c.request.Prompt, Cached: ev.Cached, Completion: c.request.Output,
 			})

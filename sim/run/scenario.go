@@ -27,7 +27,7 @@ func Scenarios() []Scenario {
 	var all []Scenario
 	for _, l := range load.Named() {
 		s := Scenario{Name: l.Name, About: l.About, Preset: "a4000/qwen3-4b", Replicas: 4, Load: l, Warmup: 3 * time.Minute, Length: 12 * time.Minute}
-		if l.Name == load.Farm {
+		if l.Name == load.Farm || l.Name == load.FarmUnequal {
 			// Its conversations take a quarter of an hour and more.
 			s.Preset, s.Replicas, s.Warmup, s.Length = "5090/27b", 7, 15*time.Minute, time.Hour
 		}

@@ -6,13 +6,16 @@ import (
 	"time"
 )
 
-// Farm is the name of the one load that is made for a larger box than the others.
-const Farm = "farm-27b"
+// Names of the loads that are made for a larger box than the others.
+const (
+	Farm        = "farm-27b"
+	FarmUnequal = "farm-27b-unequal"
+)
 
 // Named returns the loads that have a name, in the order in which they are listed.
 func Named() []Load {
 	return []Load{
-		Seed(), unequal(), subagents(), bursts(), endless(), farm(),
+		Seed(), unequal(), subagents(), bursts(), endless(), farm(), farmUnequal(),
 		thinking("think-exp-5", 32, "exp:5", "seed, with exponential pauses of 5 s on average"),
 		thinking("think-exp-30", 32, "exp:30", "seed, with exponential pauses of 30 s on average, longer than a cache is worth keeping"),
 		thinking("think-uniform", 32, "uniform:1-20", "seed, with pauses evenly between 1 and 20 s"),
@@ -77,6 +80,14 @@ func farm() Load {
 	l.Sessions, l.Turns, l.TurnTokens = 26, 24, 2000
 	l.First = Size{Min: 26_000, Max: 32_000}
 	l.Think = Think{kind: thinkExp, from: 8}
+	return l
+}
+
+// farmUnequal is farm with tasks of all sizes: contexts from 9k to 117k tokens.
+func farmUnequal() Load {
+	l := farm()
+	l.Name, l.About = FarmUnequal, "farm-27b, with first messages from 5k to 60k tokens, many small and few large"
+	l.First = Size{Min: 5000, Max: 60_000, Log: true}
 	return l
 }
 
