@@ -11,13 +11,11 @@ import (
 // spoiled is what a block is filled with when it is given back.
 const spoiled = 0xdb
 
-// In all tests of this package, whoever reads a body that was given back reads rubbish, and
-// races with this, which the race detector sees.
-func init() {
-	spoil = func(b []byte) {
-		for i := range b {
-			b[i] = spoiled
-		}
+// rubbish spoils a block. In all tests of this package whoever reads a body that was given
+// back reads it, and races with it, which the race detector sees.
+func rubbish(b []byte) {
+	for i := range b {
+		b[i] = spoiled
 	}
 }
 

@@ -19,7 +19,10 @@ import (
 	"github.com/lmwarden/lmwarden/proxy/route"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	spoil = rubbish
+	goleak.VerifyTestMain(m)
+}
 
 // engine is a scripted engine.
 type engine struct {

@@ -265,9 +265,9 @@ func (w *prefixWatch) forget(model string) {
 // began; most broken turns first.
 func (p *Proxy) PrefixBreaks(model string) []PrefixBreaks { return p.prefixes.breaks(model) }
 
-// watchPrefix hands the prompt of a turn that is being answered to the watch, which holds
-// its body until it was looked at. A compaction rewrites the
-// prompt on purpose, and side calls have prompts of their own.
+// watchPrefix hands the prompt of a turn that is being answered to the watch, which owns its
+// body from then on. A compaction rewrites the prompt on purpose, and side calls have prompts
+// of their own.
 func (x *exchange) watchPrefix(a *answer) {
 	key := x.place.decision.Conversation
 	if a.resp.StatusCode >= http.StatusMultipleChoices || !x.api.Generates() || key == (route.Key{}) || x.scan.Body() == nil {
