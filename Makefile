@@ -101,6 +101,10 @@ peers-full: build ## every arm at 24 sessions, 3 rounds with the best three peer
 admission-table: ## working-set admission beside the rule without it, on all loads, in virtual time (3 min)
 	@$(GO) test -v -count=1 -timeout 30m -run '^TestAdmissionTable$$' ./sim/run -admission.table
 
+.PHONY: study-table
+study-table: ## the simulation beside an earlier study of the same box, in virtual time (2 min)
+	@$(GO) test -v -count=1 -timeout 30m -run '^TestStudy$$' ./sim/run -study.table
+
 .PHONY: agree
 agree: build ## the simulated engine in real time beside virtual time, at 4, 8 and 16 sessions (10 min, quiet machine)
 	tests/peers/run.sh $(BIN) -own -arms 'lmwarden seed' -steps 4,8,16 -speed 1 -duration 3m -virtual $(ARGS)
