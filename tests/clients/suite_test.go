@@ -39,7 +39,12 @@ func newBoxThatHolds(t *testing.T, hold time.Duration) *box {
 // newDaemon starts a daemon before engines that are there, and waits until all are
 // ready. A request waits for a replica for hold at most.
 func newDaemon(t *testing.T, hold time.Duration, urls ...string) *harness.Daemon {
-	d := harness.Start(t, harness.Options{Config: fmt.Sprintf(`
+	return newDaemonWith(t, "", hold, urls...)
+}
+
+// newDaemonWith starts one with further lines in its configuration.
+func newDaemonWith(t *testing.T, settings string, hold time.Duration, urls ...string) *harness.Daemon {
+	d := harness.Start(t, harness.Options{Config: settings + fmt.Sprintf(`
 models:
   - name: %s
     spec:
