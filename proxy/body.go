@@ -12,7 +12,7 @@ import (
 )
 
 // firstBodyBuffer is the most memory that a stated Content-Length makes the proxy take
-// before the bytes are there.
+// before the bytes are there. Later it is four times what has come.
 const firstBodyBuffer = 64 << 10
 
 // budget bounds a sum over all requests. It is safe for concurrent use.
@@ -80,9 +80,11 @@ func (x *exchange) grow(buf []byte) ([]byte, bool) {
 	stated := max(x.r.ContentLength, 511) + 1
 	size := min(stated, firstBodyBuffer)
 	if have := int64(cap(buf)); have > 0 {
-		if size = min(2*have, x.p.options.MaxBodyBytes+1); x.r.ContentLength >= have {
-			size = min(size, stated)
+		size = 2 * have
+		if x.r.ContentLength >= have { // what has come is copied: the fewer steps the better
+			size = min(4*have, stated)
 		}
+		size = min(size, x.p.options.MaxBodyBytes+1)
 	}
 	_, size = blockClass(size)
 	more := size - int64(cap(buf))
