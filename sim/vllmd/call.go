@@ -190,7 +190,7 @@ func (s *server) newCall(b body, w wish) (*call, error) {
 		c.promptLogprobs = w.logprobs
 	}
 	if s.release.has(systemFingerprint) {
-		c.fingerprint = "vllm-" + s.version + "-" + s.fingerprint
+		c.fingerprint = "vllm-" + s.version + s.layout + "-" + s.fingerprint
 	}
 	if o := b.StreamOptions; o != nil && o.IncludeUsage {
 		c.includeUsage = true

@@ -103,6 +103,7 @@ func newServer(o options, set settings, log *logger) (*server, error) {
 		faults: &faults{on: set.faults, since: time.Now()},
 	}
 	s.fingerprint = fmt.Sprintf("%08x", tokenID(o.model)^tokenID(fmt.Sprint(o.tp, o.dp))*2654435761)
+	s.layout = layout(o)
 	for rank := range o.dp {
 		c, err := newCore(o.rank+rank, cfg, set.speed)
 		if err != nil {
@@ -157,4 +158,17 @@ func serve(args, prefix []string, stdout, stderr io.Writer) int {
 	signal.Notify(d.signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(d.signals)
 	return d.run()
+}
+
+// layout names the ways in which the model is spread, as the fingerprint of an answer has
+// them: nothing for one card.
+func layout(o options) string {
+	parts := ""
+	if o.tp > 1 {
+		parts += fmt.Sprint("-tp", o.tp)
+	}
+	if o.dp > 1 {
+		parts += fmt.Sprint("-dp", o.dp)
+	}
+	return parts
 }

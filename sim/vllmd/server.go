@@ -26,6 +26,7 @@ type server struct {
 	log         *logger
 	started     time.Time
 	fingerprint string
+	layout      string // behind the version in an answer's fingerprint, "-dp2"
 	handler     http.Handler
 	http        httpFigures
 

@@ -1,7 +1,9 @@
 package contract
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -139,12 +141,31 @@ func otherErrors() []exchange {
 			want: openAIError("invalid_request_error", "response_id", 404, "^Response with id 'resp_x' not found.$"),
 		},
 		{name: "unknown path", method: http.MethodGet, path: "/v1/nothing", status: 404, want: missing},
-		{name: "embeddings", path: "/v1/embeddings", body: `{"model":"tiny","input":"x"}`, status: 404, want: missing},
 		{name: "root", method: http.MethodGet, path: "/", status: 404, want: missing},
 		{name: "root: HEAD", method: http.MethodHead, path: "/", status: 404, names: jsonNames, content: jsonContent, want: noBody},
 		{name: "health: HEAD", method: http.MethodHead, path: "/health", status: 405, names: allowNames, content: jsonContent, want: noBody},
 		{name: "health: POST", path: "/health", status: 405, names: allowNames, want: object{"detail": "Method Not Allowed"}},
 	}
+}
+
+// otherModelsTable is what an engine whose model writes text says where those for other
+// tasks answer.
+func otherModelsTable() []exchange {
+	bodies := map[string]string{
+		"/v1/embeddings": `{"model":"tiny","input":"x"}`, "/v2/embed": `{"model":"tiny","texts":["x"]}`,
+		"/rerank": "", "/v1/rerank": "", "/v2/rerank": `{"model":"tiny","query":"x","documents":["y"]}`,
+		"/score": "", "/v1/score": `{"model":"tiny","text_1":"x","text_2":"y"}`,
+		"/pooling": `{"model":"tiny","input":"x"}`, "/classify": `{"model":"tiny","input":"x"}`,
+		"/v1/audio/transcriptions": "", "/v1/audio/translations": "", "/v1/audio/speech": `{"model":"tiny","input":"x"}`,
+		"/v1/images/generations": `{"model":"tiny","prompt":"x"}`, "/v1/moderations": `{"model":"tiny","input":"x"}`,
+	}
+	var all []exchange
+	for _, path := range slices.Sorted(maps.Keys(bodies)) {
+		all = append(all,
+			exchange{name: "other models: " + path, path: path, body: bodies[path], status: http.StatusNotFound, want: object{"detail": "Not Found"}},
+			exchange{name: "other models: GET " + path, method: http.MethodGet, path: path, status: http.StatusNotFound, want: object{"detail": "Not Found"}})
+	}
+	return all
 }
 
 // rankTable is what the rank header does, on an engine of one rank.

@@ -49,7 +49,7 @@ const (
 
 // table is the whole surface, by what is called.
 func table() []exchange {
-	return slices.Concat(chatTable(), completionsTable(), messagesTable(), responsesTable(), plainTable(), tokenTable(), choicesTable(), logprobsTable(), echoTable(), errorTable(), samplingErrors(), rankTable())
+	return slices.Concat(chatTable(), completionsTable(), messagesTable(), responsesTable(), plainTable(), tokenTable(), choicesTable(), logprobsTable(), echoTable(), errorTable(), otherModelsTable(), samplingErrors(), rankTable())
 }
 
 // client forgets its idle connections before an engine closes them: one must not be
