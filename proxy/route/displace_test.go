@@ -85,3 +85,27 @@ func TestRecordOfOneThatWaitedLong(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyTheHeadTakesPlaces has the head of the queue wait for the one replica that has not
+// failed it, which closes the queue for nobody: the next one takes no place for all that.
+func TestOnlyTheHeadTakesPlaces(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	head, d := b.arrive(sized(1, 9000))
+	other, _ := b.arrive(sized(2, 9000))
+	b.c.FirstByte(b.now, other)
+	if !b.c.Requeue(b.now, head) {
+		t.Fatal("not taken back")
+	}
+	third, in := b.arrive(sized(3, 9000)) // where the head has failed
+	if in.Replica != d.Replica {
+		t.Fatalf("replica %d has room, it went to %d", d.Replica, in.Replica)
+	}
+	b.c.FirstByte(b.now, third)
+	b.hold(sized(4, 9000))
+	for range 25 { // a spell is 20 s here
+		b.wait(time.Second)
+	}
+	if n := len(b.c.door.yielding); n != 1 || b.c.table.at(b.c.door.yielding[0]).key != keyOf(2) {
+		t.Errorf("%d conversations are to give up their places, want the second alone", n)
+	}
+}

@@ -107,3 +107,29 @@ func TestFailedBesideAnotherTurn(t *testing.T) {
 		checkInside(t, b.c)
 	}
 }
+
+// TestRequeueKeepsTheTimeOfArrival has one that comes back to the door go before another
+// that has come since it first did.
+func TestRequeueKeepsTheTimeOfArrival(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	first, _ := b.arrive(sized(1, 9000))
+	other, _ := b.arrive(sized(2, 9000))
+	b.c.FirstByte(b.now, other)
+	b.reps[0].Avoid = true // room there is of no use to the newcomer while another may have some
+	b.apply()
+	b.wait(2 * time.Second)
+	b.hold(sized(3, 9000))
+	b.wait(time.Second)
+	if !b.c.Requeue(b.now, first) {
+		t.Fatal("not taken back")
+	}
+	if q := b.c.View(b.now).Queue; len(q) != 2 || q[0].Conversation != keyOf(1) || b.now.Sub(q[0].Arrived) != 3*time.Second {
+		t.Fatalf("the queue is %+v, want the one first that came 3 s ago", q)
+	}
+	b.wait(time.Second)
+	b.c.Done(b.now, other, failed())
+	got := b.released()
+	if d, ok := got[first]; !ok || len(got) != 1 || d.Wait != 4*time.Second {
+		t.Errorf("released %v, want the one that came back, after 4 s", got)
+	}
+}
