@@ -75,32 +75,47 @@ func (c *canon) leadingSystem(arr []byte) {
 	}
 }
 
-// message starts a message and hashes it, up to push. It says whether it is the
-// user's.
-func (c *canon) message(obj []byte) (user bool) {
-	var role, content, calls, call []byte
+// message is one message taken apart; its parts are as they are written.
+type message struct{ role, content, calls, call []byte }
+
+// messageOf takes a message apart.
+func messageOf(obj []byte) (p message) {
 	for m := membersOf(obj, 0); m.next(); {
 		v := obj[m.val.Start:m.val.End]
 		switch string(m.key) {
 		case "role":
-			role = v
+			p.role = bytes.Trim(v, `"`)
 		case "content":
-			content = v
+			p.content = v
 		case "tool_calls":
-			calls = v
+			p.calls = v
 		case "function_call":
-			call = v
+			p.call = v
 		}
 	}
-	role = bytes.Trim(role, `"`)
-	c.begin(role)
-	c.text(content)
-	for e := elementsOf(calls); e.next(); {
+	return p
+}
+
+// isUser says whether a message is the user's.
+func (p *message) isUser() bool { return string(p.role) == "user" }
+
+// message starts a message and hashes it, up to push. It says whether it is the
+// user's.
+func (c *canon) message(obj []byte) (user bool) {
+	m := messageOf(obj)
+	c.take(&m)
+	return m.isUser()
+}
+
+// take does the same with a message that was taken apart.
+func (c *canon) take(p *message) {
+	c.begin(p.role)
+	c.text(p.content)
+	for e := elementsOf(p.calls); e.next(); {
 		f, _ := member(e.value(), "function")
 		c.call(f, "arguments")
 	}
-	c.call(call, "arguments")
-	return string(role) == "user"
+	c.call(p.call, "arguments")
 }
 
 // item starts an item of the responses surface and hashes it, up to push.

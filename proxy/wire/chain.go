@@ -99,10 +99,11 @@ func Beginning(api API, s *Scan) uint64 {
 		return c.beginning()
 	}
 	for e := elementsOf(raw); e.next(); {
-		if memberText(e.value(), "role") != "user" {
+		m := messageOf(e.value())
+		if !m.isUser() {
 			continue
 		}
-		c.message(e.value())
+		c.take(&m)
 		if h := c.beginning(); h != 0 {
 			return h
 		}
