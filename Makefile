@@ -37,12 +37,16 @@ install: ## install lmwarden into GOBIN, else ~/go/bin
 # ---- tests ---------------------------------------------------------------------
 
 .PHONY: test
-test: deps build test-go test-ui test-nix test-page ## pass all tests (installs what is missing; no GPU)
+test: deps build test-go properties test-ui test-nix test-page ## pass all tests (installs what is missing; no GPU)
 	@echo "all tests passed"
 
 .PHONY: test-go
 test-go: build $(TOOLS)/grpcurl ## Go: all packages, under the race detector
 	LMWARDEN_BINARY=$(CURDIR)/$(BIN) LMWARDEN_GRPCURL=$(TOOLS)/grpcurl $(GO) test -race -timeout 20m ./...
+
+.PHONY: properties
+properties: ## properties of routing and admission on CHECKS (default 4000) random runs each, under the race detector
+	$(GO) test -race -count=1 -timeout 60m -run 'Propert' ./proxy/route -rapid.checks $(or $(CHECKS),4000)
 
 .PHONY: test-ui
 test-ui: deps-ui ## page: types, lint, unit tests
