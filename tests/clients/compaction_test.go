@@ -3,7 +3,12 @@
 package clients
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,4 +72,74 @@ func TestQwenCodeAgentAndCompaction(t *testing.T) {
 		t.Error("the compaction did not take the first turn out of the history")
 	}
 	b.recorded(t, "qwen-code-agent")
+}
+
+// TestOpenCodeCompacts is a conversation that its user has summarized, as the command
+// /compact of its terminal does, and goes on with. The summary is asked for with the
+// conversation's id but without its tools and under its own system text.
+func TestOpenCodeCompacts(t *testing.T) {
+	b := newBox(t)
+	at := newPlace(t)
+	b.play(func(q *question) reply {
+		if len(q.body.Tools) == 0 {
+			return reply{Text: "THE-SUMMARY"}
+		}
+		return reply{Text: "All is done ✓."}
+	})
+	program(t, opencode(t, b.tap.URL, at, "run", "MAIN-PROMPT"))
+	titles, main := part(b.turns(t), func(x exchange) bool { return len(x.engine.tools) == 0 })
+	summarize(t, opencode(t, b.tap.URL, at, "serve", "--port", "0"))
+	summaries := b.turns(t)
+	program(t, opencode(t, b.tap.URL, at, "run", "-c", "and now"))
+	after := b.turns(t)
+	c := cast{"main": "x-session-affinity"}
+	b.expect(t, c, titles, "side main")
+	b.expect(t, c, slices.Concat(main, summaries, after), "placed main", "sticky main", "sticky main")
+	if !bytes.Contains(after[0].body, []byte("THE-SUMMARY")) || bytes.Contains(after[0].body, []byte("All is done ✓.")) {
+		t.Error("the compaction did not take the first answer out of the history")
+	}
+	b.recorded(t, "opencode-compaction")
+}
+
+// summarize has a server of OpenCode summarize the only session that there is.
+func summarize(t *testing.T, server *exec.Cmd) {
+	t.Helper()
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = server.Cancel() // its whole group
+		_ = server.Wait()   // it was killed
+	}()
+	url := ""
+	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
+		if _, at, ok := strings.Cut(lines.Text(), "listening on "); ok {
+			url = strings.TrimSpace(at)
+		}
+	}
+	var sessions []struct {
+		ID     string `json:"id"`
+		Parent string `json:"parentID"`
+	}
+	answer, err := http.Get(url + "/session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&sessions); err != nil || len(sessions) != 1 {
+		t.Fatalf("the server of OpenCode has the sessions %v: %v", sessions, err)
+	}
+	done, err := http.Post(url+"/session/"+sessions[0].ID+"/summarize", "application/json",
+		strings.NewReader(fmt.Sprintf(`{"providerID":"lmwarden","modelID":%q}`, model)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer done.Body.Close()
+	if done.StatusCode != http.StatusOK {
+		t.Fatalf("OpenCode summarizes with status %d", done.StatusCode)
+	}
 }
