@@ -110,3 +110,17 @@ func TestCreditLetsInBefore(t *testing.T) {
 		t.Errorf("released %v, want %v alone: it came 1 s later with a credit of 2 s", got, tk)
 	}
 }
+
+// TestSpellIsBounded: six times the time to fill a cache, and no longer than four minutes.
+func TestSpellIsBounded(t *testing.T) {
+	for capacity, want := range map[int64]time.Duration{
+		10_000:    6 * time.Duration(creditFill),
+		1_000_000: 4 * time.Minute,
+	} {
+		b := doorBox(t, 1, capacity)
+		b.arrive(sized(1, 100))
+		if got := b.c.View(b.now).Learned.Spell; got != want {
+			t.Errorf("a capacity of %d: %v, want %v", capacity, got, want)
+		}
+	}
+}

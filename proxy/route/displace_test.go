@@ -109,3 +109,20 @@ func TestOnlyTheHeadTakesPlaces(t *testing.T) {
 		t.Errorf("%d conversations are to give up their places, want the second alone", n)
 	}
 }
+
+// TestIdleTimeBeginsWithTheLastEnd has a long turn end without an answer: its conversation
+// has been idle since then, and not since its last answer.
+func TestIdleTimeBeginsWithTheLastEnd(t *testing.T) {
+	b := doorBox(t, 1, 10_000)
+	first, _ := b.arrive(sized(1, 4000))
+	b.end(first, 4000)
+	again, _ := b.arrive(sized(1, 4000))
+	b.c.FirstByte(b.now, again)
+	b.wait(30 * time.Second) // longer than a place is kept
+	b.c.Done(b.now, again, failed())
+	waits := b.hold(sized(2, 8000))
+	b.wait(5 * time.Second) // and so is this
+	if _, ok := b.released()[waits]; !ok {
+		t.Error("the place of a conversation that stays away is kept")
+	}
+}
