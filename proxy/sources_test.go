@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/lmwarden/lmwarden/proxy/wire"
@@ -39,4 +41,28 @@ func TestConfiguredSources(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The address that a connection comes from names a conversation when that is asked for;
+// what a proxy before ours says of its clients does not.
+func TestClientAddressAsSource(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, answers(1))
+		b.change(func(m *Model) { m.Identity = wire.Options{ClientIP: true} })
+		seen := map[string]string{} // conversation of each address
+		for _, from := range []string{"192.0.2.1:1234", "192.0.2.1:4321", "192.0.2.2:1234"} {
+			r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(chat("m", false)))
+			r.RemoteAddr = from
+			r.Header.Set("X-Forwarded-For", "198.51.100.7")
+			w := httptest.NewRecorder()
+			b.proxy.ServeHTTP(w, r)
+			if source := w.Header().Get(headerKeySource); w.Code != http.StatusOK || source != wire.SourceClientIP.String() {
+				t.Errorf("%s: got %d, told by %s", from, w.Code, source)
+			}
+			seen[from] = w.Header().Get(headerConversation)
+		}
+		if seen["192.0.2.1:1234"] != seen["192.0.2.1:4321"] || seen["192.0.2.1:1234"] == seen["192.0.2.2:1234"] {
+			t.Errorf("the conversations are %v, want one for each address", seen)
+		}
+	})
 }

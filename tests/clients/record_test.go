@@ -218,7 +218,7 @@ func shortenValue(t *testing.T, in *json.Decoder, out *bytes.Buffer) error {
 		}
 		closing, err := in.Token()
 		if err == nil {
-			out.WriteString(fmt.Sprint(closing))
+			fmt.Fprint(out, closing)
 		}
 		return err
 	}
