@@ -192,3 +192,22 @@ func TestAdmissionFlipsUnderLoad(t *testing.T) {
 	b.checkSums()
 	checkInside(t, b.c)
 }
+
+// TestEndedOnesPushNobodyAway has a newcomer go where nobody is expected back, although
+// that replica's places look full, and not to the one that is busy.
+func TestEndedOnesPushNobodyAway(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	for n := range int64(rhythmGaps) {
+		b.c.learned.rhythm.gap(b.c.at, int64(400*time.Millisecond)+n, false)
+	}
+	gone, d := b.arrive(sized(1, 9000))
+	b.end(gone, 9000)
+	_, busy := b.arrive(sized(2, 100))
+	if busy.Replica == d.Replica {
+		t.Fatalf("both on replica %d", d.Replica)
+	}
+	b.wait(30 * time.Second) // nobody has ever come back so late
+	if _, got := b.arrive(sized(3, 500)); got.Replica != d.Replica {
+		t.Errorf("replica %d, which has a turn in flight; want %d", got.Replica, d.Replica)
+	}
+}

@@ -133,3 +133,27 @@ func TestRequeueKeepsTheTimeOfArrival(t *testing.T) {
 		t.Errorf("released %v, want the one that came back, after 4 s", got)
 	}
 }
+
+// TestHoldLimitIsNotMultiplied counts the limit from the first arrival, however often a
+// request came back to the door.
+func TestHoldLimitIsNotMultiplied(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	s := workingSet()
+	s.MaxHold = 60 * time.Second
+	b.c.SetSettings(b.now, s)
+	waits, _ := b.arrive(sized(1, 9000))
+	b.wait(50 * time.Second)
+	other, _ := b.arrive(sized(2, 9000))
+	b.c.FirstByte(b.now, other)
+	if !b.c.Requeue(b.now, waits) || len(b.released()) != 0 {
+		t.Fatal("it does not wait for the other replica")
+	}
+	b.wait(9 * time.Second)
+	if got := b.released(); len(got) != 0 {
+		t.Fatalf("released %v after 59 s", got)
+	}
+	b.wait(time.Second)
+	if d, ok := b.released()[waits]; !ok || d.Wait != 60*time.Second {
+		t.Errorf("released %v after %v, want it let go after 60 s in all", ok, d.Wait)
+	}
+}
