@@ -169,7 +169,7 @@ func TestSimulateRefusals(t *testing.T) {
 		"death":                {"--death", "now"},
 		"only 4":               {"--death", "1m:4"},
 		"holds 5000":           {"--capacity", "5000"},
-		"MaxNumSeqs":           {"--max-num-seqs", "0"},
+		"computes at once":     {"--max-num-seqs", "0"},
 		"trace cannot be read": {"--trace", "/nonexistent"},
 		"not a form":           {"-o", "pdf"},
 		"no form \"yaml\"":     {"-o", "yaml"},

@@ -116,6 +116,8 @@ func (c Config) validate() error {
 	}
 	atLeast("the number of replicas", c.Replicas, 1)
 	atLeast("the block size", c.BlockSize, 1)
+	atLeast("the number of sequences that a replica computes at once", c.MaxNumSeqs, 1)
+	atLeast("the number of tokens of one step", c.MaxBatchedTokens, 1)
 	atLeast("the capacity of a replica", c.CapacityTokens, 0)
 	if c.Length <= 0 || c.Warmup < 0 || c.Network < 0 {
 		errs = append(errs, errors.New("the measured time must be above 0, and neither the warm-up nor the network's time below 0"))
@@ -125,6 +127,9 @@ func (c Config) validate() error {
 	}
 	for _, d := range c.Deaths {
 		errs = append(errs, d.validate(c.Replicas))
+		if end := c.Warmup + c.Length; c.Trace == nil && d.At > end {
+			errs = append(errs, fmt.Errorf("replica %d is to die %s after the beginning, but the run is over after %s", d.Replica, d.At, end))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -166,6 +166,8 @@ func TestRefusals(t *testing.T) {
 		"first":    func(c *Config) { c.Load.First.Max = c.Load.First.Min - 1 },
 		"capacity": func(c *Config) { c.CapacityTokens = 10_000 },
 		"death":    func(c *Config) { c.Deaths = []Death{{Replica: 4}} },
+		"is over":  func(c *Config) { c.Deaths = []Death{{At: time.Hour}} },
+		"one step": func(c *Config) { c.MaxBatchedTokens = -1 },
 		"return":   func(c *Config) { c.Deaths = []Death{{At: time.Minute, Back: time.Second}} },
 		"seqs":     func(c *Config) { c.MaxNumSeqs = 0 },
 		"network":  func(c *Config) { c.Network = -1 },

@@ -23,7 +23,7 @@ type studyRow struct {
 	sessions int // 0 for the load's own
 	policy   string
 	stagger  time.Duration
-	runs     int // seeds
+	runs     int // seeds of the whole table, when not 3
 
 	output, hits   float64
 	p50, p95, mean float64 // time to first byte, seconds
@@ -66,8 +66,13 @@ func studyRows() []studyRow {
 	}
 }
 
-// seeds of the row.
-func (r studyRow) seeds() int { return max(3, r.runs) }
+// seeds of the row: three in every test run.
+func (r studyRow) seeds() int {
+	if *studyTable {
+		return max(3, r.runs)
+	}
+	return 3
+}
 
 // command is what follows lmwarden simulate in the command of the row.
 func (r studyRow) command() string {

@@ -109,7 +109,8 @@ func (l Load) Validate() error {
 	check(l.Turns >= 0, "a conversation cannot have %d turns", l.Turns)
 	check(l.TurnTokens >= 1, "a turn needs at least 1 token, not %d", l.TurnTokens)
 	check(l.OutputTokens >= 1, "an answer needs at least 1 token, not %d", l.OutputTokens)
-	check(l.Stagger >= 0 && l.StartEvery >= 0, "a time is below 0")
+	check(l.Stagger >= 0, "the first conversations cannot begin over %s; the time must be 0 or more", l.Stagger)
+	check(l.StartEvery >= 0, "conversations cannot begin every %s; the time must be 0 or more", l.StartEvery)
 	check(l.Turns > 0 || l.MaxContext > 0, "a conversation without an end needs a context at which it is summarised")
 	if l.MaxContext > 0 {
 		least := l.SharedTokens + l.SummaryTokens + l.TurnTokens + l.OutputTokens
