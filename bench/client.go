@@ -151,6 +151,14 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 	}
 	err = readStream(resp.Body, &answer, start)
 	answer.Duration = time.Since(start)
+	if err == nil && answer.Replica < 0 && len(resp.Trailer) > 0 {
+		// It waited at the door: where it went follows the body.
+		if _, err = io.Copy(io.Discard, resp.Body); err != nil {
+			return answer, err
+		}
+		answer.Decision = cmp.Or(answer.Decision, resp.Trailer.Get("x-lmwarden-decision"))
+		answer.Replica = replicaIndex(resp.Trailer.Get("x-lmwarden-replica"))
+	}
 	return answer, err
 }
 

@@ -88,6 +88,25 @@ func TestSend(t *testing.T) {
 	}
 }
 
+// TestLateHeaders reads where a stream came from behind its body, as LM Warden says it of
+// one that waited.
+func TestLateHeaders(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+		w.Header().Set("Trailer", "X-Lmwarden-Replica, X-Lmwarden-Decision")
+		io.WriteString(w, messagesStream+messagesEnd)
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Lmwarden-Replica", "qwen3-4b/3")
+		w.Header().Set("X-Lmwarden-Decision", "placed")
+	}))
+	defer server.Close()
+	client := Client{BaseURL: server.URL, Model: "m", API: Messages, HTTP: server.Client()}
+	answer, err := client.Send(t.Context(), Ask{Conversation: "0123", History: []Message{{"user", "hi"}}, MaxTokens: 5})
+	if err != nil || answer.Replica != 3 || answer.Decision != "placed" || answer.Text != "Hello you" {
+		t.Errorf("got %+v, %v", answer, err)
+	}
+}
+
 // TestRequestShape holds both requests to what agents send.
 func TestRequestShape(t *testing.T) {
 	ask := Ask{

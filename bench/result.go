@@ -165,15 +165,15 @@ func (t *tally) add(turn Turn) {
 		t.out.SessionsDone++
 		t.sessions = append(t.sessions, turn.SessionTime)
 	}
-	if answer.Replica < 0 {
-		return
+	if answer.Replica >= 0 {
+		t.addReplica(answer)
 	}
-	t.addReplica(answer)
-	if turn.Number > 1 {
+	switch stayed, known := turn.Stayed(); {
+	case stayed:
+		t.stayed++
+		fallthrough
+	case known:
 		t.known++
-		if turn.Stayed {
-			t.stayed++
-		}
 	}
 }
 

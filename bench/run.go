@@ -51,13 +51,20 @@ type Turn struct {
 	Err error
 	// Cut is true when the step ended before the answer did.
 	Cut bool
-	// Stayed is true when the replica is the one of the turn before; only meaningful
-	// from the second turn on and when both are known.
-	Stayed bool
+	// Before is the replica of the turn before, or -1 when there is none or its answer did
+	// not say.
+	Before int
 	// Last is true for the turn that completed its conversation.
 	Last bool
 	// SessionTime is the whole time of the conversation; only with Last.
 	SessionTime time.Duration
+}
+
+// Stayed tells whether the turn went to the replica of the turn before; known is false
+// when one of both answers did not say where it came from, and for first turns.
+func (t *Turn) Stayed() (stayed, known bool) {
+	known = t.Number > 1 && t.Before >= 0 && t.Answer.Replica >= 0
+	return known && t.Before == t.Answer.Replica, known
 }
 
 // failurePause is how long a slot waits after a failure, so that a dead endpoint is
@@ -167,7 +174,7 @@ func talk(ctx context.Context, opts StepOptions, script *Script, session string,
 		answer, err := opts.Client.Send(ctx, ask)
 		turn.Number, turn.Answer, turn.Err = said.Number, answer, err
 		turn.Cut = err != nil && ctx.Err() != nil
-		turn.Stayed = said.Number > 1 && answer.Replica >= 0 && answer.Replica == home
+		turn.Before = home
 		turn.Last = err == nil && said.Last && session == ""
 		if turn.Last {
 			turn.SessionTime = time.Since(began)

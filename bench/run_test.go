@@ -232,3 +232,24 @@ func TestQuantiles(t *testing.T) {
 		t.Errorf("no samples gave %+v", none)
 	}
 }
+
+// Whether a turn stayed is known only when its answer and the one before say where they
+// came from.
+func TestStayed(t *testing.T) {
+	for _, c := range []struct {
+		number, before, replica int
+		stayed, known           bool
+	}{
+		{1, -1, 2, false, false},
+		{2, 2, 2, true, true},
+		{2, 0, 2, false, true},
+		{3, -1, 2, false, false},
+		{3, 2, -1, false, false},
+		{3, -1, -1, false, false},
+	} {
+		turn := Turn{Number: c.number, Before: c.before, Answer: Answer{Replica: c.replica}}
+		if stayed, known := turn.Stayed(); stayed != c.stayed || known != c.known {
+			t.Errorf("%+v: got %t, %t", c, stayed, known)
+		}
+	}
+}

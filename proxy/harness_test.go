@@ -202,6 +202,7 @@ type gotReply struct {
 	header http.Header
 	body   string
 	err    error // of the transfer
+	trail  http.Header
 }
 
 // post sends a request and reads the whole answer.
@@ -217,7 +218,7 @@ func (b *box) do(r *http.Request) gotReply {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
-	return gotReply{resp.StatusCode, resp.Header, string(body), err}
+	return gotReply{resp.StatusCode, resp.Header, string(body), err, resp.Trailer}
 }
 
 // inFlight returns the requests in flight on all replicas.

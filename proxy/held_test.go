@@ -89,6 +89,9 @@ func TestHeldStreamLivesAndGoes(t *testing.T) {
 		if got.status != 200 || got.err != nil || !strings.HasPrefix(got.body, ping+ping) || !strings.HasSuffix(got.body, doneFrame) {
 			t.Errorf("got %d %v %q", got.status, got.err, got.body)
 		}
+		if r, d := got.trail.Get(headerReplica), got.trail.Get(headerDecision); r != "m/0" || d != "placed" || len(got.trail) != 3 || got.header.Get(headerReplica) != "" {
+			t.Errorf("behind the body: %v", got.trail)
+		}
 		b.wantIdle()
 		for _, r := range b.records.all() {
 			if r.Status == 200 && (r.Decision.Wait < 25*time.Second || r.FirstToken < r.Decision.Wait) {

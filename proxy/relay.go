@@ -109,7 +109,11 @@ func (x *exchange) relayFlow(a *answer) error {
 		x.attempt.watch(x.p.options.StallTimeout)
 		piece, err = a.read()
 	}
-	return x.finish(err)
+	if err := x.finish(err); err != nil {
+		return err
+	}
+	x.reply.trail(x.ownHeadersSafely)
+	return nil
 }
 
 // streamOptions says what is changed on the way.

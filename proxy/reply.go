@@ -24,6 +24,7 @@ type reply struct {
 	mu     sync.Mutex
 	w      http.ResponseWriter
 	status int       // that was sent; 0 before
+	trails bool      // headers that were not known when the status was sent follow the body
 	mid    bool      // the client has part of a frame: no sign of life may follow
 	armed  time.Time // when the write deadline was last set; zero while there is none
 	pinger *time.Timer
@@ -124,8 +125,12 @@ func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.He
 			return
 		}
 		if y.status == 0 {
-			fill(y.w.Header())
-			y.w.Header().Set("Content-Type", eventStream)
+			h := y.w.Header()
+			fill(h)
+			h.Set("Content-Type", eventStream)
+			if y.trails = h[headerReplica] == nil; y.trails {
+				h.Set("Trailer", lateHeaders)
+			}
 			y.status = http.StatusOK
 			y.w.WriteHeader(y.status)
 		}
@@ -138,6 +143,19 @@ func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.He
 		t.Reset(interval)
 	})
 	y.pinger = t
+}
+
+// lateHeaders are those of ours that a stream which waited at the door has behind its
+// body: they say what was decided when its headers were out already (RFC 9110 §6.5).
+const lateHeaders = headerReplica + ", " + headerDecision + ", " + headerConversation
+
+// trail sets the headers that follow the body, if any do.
+func (y *reply) trail(fill func(http.Header)) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.trails {
+		fill(y.w.Header())
+	}
 }
 
 // quiet ends the signs of life. Afterwards none is on its way.

@@ -38,11 +38,12 @@ func (l *liveStatus) add(turn bench.Turn) {
 	l.prompt += turn.Answer.Usage.Prompt
 	l.cached += max(0, turn.Answer.Usage.Cached)
 	l.first = append(l.first, turn.Answer.FirstToken)
-	if turn.Number > 1 {
+	switch stayed, known := turn.Stayed(); {
+	case stayed:
+		l.stayed++
+		fallthrough
+	case known:
 		l.later++
-		if turn.Stayed {
-			l.stayed++
-		}
 	}
 }
 

@@ -243,7 +243,7 @@ func TestDemoCards(t *testing.T) {
 func TestStatusLine(t *testing.T) {
 	live := newLiveStatus()
 	live.add(bench.Turn{Number: 1, Answer: bench.Answer{FirstToken: 400 * time.Millisecond, Usage: bench.Usage{Prompt: 100, Cached: 25}}})
-	live.add(bench.Turn{Number: 2, Stayed: true, Answer: bench.Answer{FirstToken: 200 * time.Millisecond, Usage: bench.Usage{Prompt: 100, Cached: 75}}})
+	live.add(bench.Turn{Number: 2, Before: 0, Answer: bench.Answer{FirstToken: 200 * time.Millisecond, Usage: bench.Usage{Prompt: 100, Cached: 75}}})
 	live.add(bench.Turn{Number: 1, Err: errors.New("refused")})
 	live.add(bench.Turn{Number: 1, Err: context.Canceled, Cut: true})
 	want := "12:00:00  2 turns, first token p50 0.20 s, 50% of the prompt from cache, 100% stayed, 1 error, the last: refused"
