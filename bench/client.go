@@ -151,13 +151,13 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 	}
 	err = readStream(resp.Body, &answer, start)
 	answer.Duration = time.Since(start)
-	if err == nil && answer.Replica < 0 && len(resp.Trailer) > 0 {
-		// It waited at the door: where it went follows the body.
-		if _, err = io.Copy(io.Discard, resp.Body); err != nil {
-			return answer, err
+	if err == nil && len(resp.Trailer) > 0 {
+		// It had nothing to say for long: where it went in the end follows the body.
+		_, _ = io.Copy(io.Discard, resp.Body) // the answer is complete whatever becomes of this
+		answer.Decision = cmp.Or(resp.Trailer.Get("x-lmwarden-decision"), answer.Decision)
+		if name := resp.Trailer.Get("x-lmwarden-replica"); name != "" {
+			answer.Replica = replicaIndex(name)
 		}
-		answer.Decision = cmp.Or(answer.Decision, resp.Trailer.Get("x-lmwarden-decision"))
-		answer.Replica = replicaIndex(resp.Trailer.Get("x-lmwarden-replica"))
 	}
 	return answer, err
 }

@@ -94,6 +94,7 @@ func TestLateHeaders(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 		w.Header().Set("Trailer", "X-Lmwarden-Replica, X-Lmwarden-Decision")
+		w.Header().Set("X-Lmwarden-Replica", "qwen3-4b/1") // which died before it answered
 		io.WriteString(w, messagesStream+messagesEnd)
 		w.(http.Flusher).Flush()
 		w.Header().Set("X-Lmwarden-Replica", "qwen3-4b/3")

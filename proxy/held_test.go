@@ -89,7 +89,7 @@ func TestHeldStreamLivesAndGoes(t *testing.T) {
 		if got.status != 200 || got.err != nil || !strings.HasPrefix(got.body, ping+ping) || !strings.HasSuffix(got.body, doneFrame) {
 			t.Errorf("got %d %v %q", got.status, got.err, got.body)
 		}
-		if r, d := got.trail.Get(headerReplica), got.trail.Get(headerDecision); r != "m/0" || d != "placed" || len(got.trail) != 3 || got.header.Get(headerReplica) != "" {
+		if r, d := got.trail.Get(headerReplica), got.trail.Get(headerDecision); r != "m/0" || d != "placed" || got.trail.Get(headerKeySource) == "none" || len(got.trail) != 4 || got.header.Get(headerReplica) != "" {
 			t.Errorf("behind the body: %v", got.trail)
 		}
 		b.wantIdle()

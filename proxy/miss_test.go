@@ -89,3 +89,24 @@ func TestRecordsNameTheCauseOfAMiss(t *testing.T) {
 		})
 	}
 }
+
+// How fast an engine reads is learned from streams only: the first byte of a whole answer
+// comes when all is written.
+func TestWholeAnswersTellNoPace(t *testing.T) {
+	for stream, want := range map[bool]int{true: 1, false: 0} {
+		bubble(t, func(t *testing.T) {
+			b := newBox(t, 1, func(w http.ResponseWriter, r *http.Request) {
+				<-time.After(2 * time.Second)
+				counts(w, r)
+			})
+			got := b.post("/v1/chat/completions", said("You help.", strings.Repeat("question ", 1000), 0, stream), append(session("conversation-number-one"), "X-Cached", "0")...)
+			if got.status != http.StatusOK {
+				t.Fatalf("got %d: %s", got.status, got.body)
+			}
+			b.wantIdle()
+			if v, _ := b.proxy.View("m"); v.Learned.PrefillRate.Samples != want {
+				t.Errorf("streamed %t: learned %+v, want %d samples", stream, v.Learned.PrefillRate, want)
+			}
+		})
+	}
+}

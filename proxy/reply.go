@@ -128,9 +128,8 @@ func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.He
 			h := y.w.Header()
 			fill(h)
 			h.Set("Content-Type", eventStream)
-			if y.trails = h[headerReplica] == nil; y.trails {
-				h.Set("Trailer", lateHeaders)
-			}
+			h.Set("Trailer", lateHeaders)
+			y.trails = true
 			y.status = http.StatusOK
 			y.w.WriteHeader(y.status)
 		}
@@ -145,9 +144,9 @@ func (y *reply) keepAlive(interval time.Duration, ping []byte, fill func(http.He
 	y.pinger = t
 }
 
-// lateHeaders are those of ours that a stream which waited at the door has behind its
-// body: they say what was decided when its headers were out already (RFC 9110 §6.5).
-const lateHeaders = headerReplica + ", " + headerDecision + ", " + headerConversation
+// lateHeaders are those of ours that a stream whose headers a sign of life has sent has
+// behind its body as well: what is decided, or decided anew, comes later (RFC 9110 §6.5).
+const lateHeaders = headerReplica + ", " + headerDecision + ", " + headerKeySource + ", " + headerConversation
 
 // trail sets the headers that follow the body, if any do.
 func (y *reply) trail(fill func(http.Header)) {

@@ -86,6 +86,10 @@ func TestDeadReplicaSendsBackToTheDoor(t *testing.T) {
 		if got.status != 200 || got.err != nil || !strings.HasSuffix(got.body, doneFrame) {
 			t.Fatalf("got %d %v %q", got.status, got.err, got.body)
 		}
+		// The headers went out with the first of the two; the last word is behind the body.
+		if was, is := got.header.Get(headerReplica), got.trail.Get(headerReplica); was != "m/1" || is != "m/0" {
+			t.Errorf("the headers name %q, and behind the body %q", was, is)
+		}
 		// Signs of life came every 10 s from the arrival on, not from the second wait.
 		if n := strings.Count(got.body, "event: ping"); n != 4 {
 			t.Errorf("%d signs of life in %v, want 4", n, time.Since(start))

@@ -105,7 +105,7 @@ func (m *modelFit) look(now time.Time, v route.View, full fullness) fitChange {
 	}
 	for i := range m.replicas {
 		switch f := &m.replicas[i]; {
-		case f.on && !f.told:
+		case f.over && !f.told:
 			change.began = append(change.began, i)
 			f.told = true
 		case !f.on && f.told:
@@ -172,7 +172,15 @@ func (r *reconciler) tellFit(m *lmwardenv1.Model, fit *modelFit, view route.View
 	if len(change.began) > 0 {
 		tell(stats.Warning, "cache_thrash", change.began, replicaThrashMessage(m, view, full, change.began))
 	}
-	if len(change.ended) > 0 {
-		tell(stats.Note, "cache_fits", change.ended, replicaFitsMessage(m.GetName(), view, change.ended))
+	if len(change.ended) == 0 {
+		return
+	}
+	// An end that names no replica ends all that was told of the model.
+	if !slices.ContainsFunc(fit.replicas, func(f replicaFit) bool { return f.told }) {
+		tell(stats.Note, "cache_fits", nil, replicaFitsMessage(m.GetName(), view, change.ended))
+		return
+	}
+	for _, i := range change.ended {
+		tell(stats.Note, "cache_fits", []int{i}, replicaFitsMessage(m.GetName(), view, []int{i}))
 	}
 }

@@ -203,20 +203,21 @@ func TestReplicaThrashMessage(t *testing.T) {
 	}
 }
 
+// The event of a replica names it; its end does while others are open, and else ends all.
 func TestAReplicaThatThrashesIsAnEventWithItsIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
-		r.create(t, "m", 2)
-		r.plane.setView("m", filledTo(20, 120))
-		time.Sleep(time.Minute)
-		r.plane.setView("m", filledTo(20, 40))
-		time.Sleep(fitQuiet)
+		r.create(t, "m", 3)
+		for _, fills := range [][]int64{{10, 20, 120}, {10, 120, 120}, {10, 120, 40}, {10, 40, 40}} {
+			r.plane.setView("m", filledTo(fills...))
+			time.Sleep(fitQuiet + time.Minute)
+		}
 		page, _ := r.events.Page("m", 0, 100)
 		var got []string
 		for _, e := range page {
 			got = append(got, fmt.Sprint(e.Kind, " ", e.Replica))
 		}
-		if diff := cmp.Diff([]string{"cache_fits 1", "cache_thrash 1", "model_added -1"}, got); diff != "" {
+		if diff := cmp.Diff([]string{"cache_fits -1", "cache_fits 2", "cache_thrash 1", "cache_thrash 2", "model_added -1"}, got); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -229,7 +229,7 @@ type ReplicaView struct {
 // Learned is what a model's router has learned from its engines and clients.
 type Learned struct {
 	TokensPerByte Measure       // of prompts; a guess until the first usage
-	PrefillRate   Measure       // prompt tokens computed per second, from prompts of more than one step
+	PrefillRate   Measure       // prompt tokens computed per second, from streamed answers to long prompts
 	Growth        Measure       // tokens that a prompt grows from turn to turn
 	Output        Measure       // tokens of an answer
 	Service       Measure       // seconds from dispatch to the end of an answer

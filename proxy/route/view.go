@@ -40,6 +40,9 @@ func (c *Core) View(now time.Time) View {
 // waitingForRoom returns how many conversations have a request in the queue, but for those
 // that could go elsewhere and wait for their homes.
 func (c *Core) waitingForRoom() int {
+	if c.usable == 0 {
+		return 0 // they wait for a replica
+	}
 	waiting := make(map[int32]struct{}, len(c.door.queue))
 	for _, ti := range c.door.queue {
 		if t := c.tickets.at(ti); t.awaits == none {

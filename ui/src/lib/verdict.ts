@@ -48,7 +48,7 @@ function troubled(model: Model): Piece[] | undefined {
       return [
         "It is starting: ",
         strong(`${ready} of ${replicas.length}`),
-        " replicas are ready. Requests wait until the first one is.",
+        " replicas are ready. It serves from the first one on.",
         ...said,
       ];
     case ModelState.STOPPING:

@@ -20,6 +20,16 @@ describe("what needs attention", () => {
     expect(ids(notes)).toEqual([9, 5]);
   });
 
+  it("takes an end that names no replica for the end of all", () => {
+    const { troubles } = attentionOf([
+      event(4, Severity.NOTE, "cache_fits"),
+      event(3, Severity.WARNING, "cache_thrash", { replica: 1 }),
+      event(2, Severity.WARNING, "cache_thrash"),
+      event(1, Severity.WARNING, "cache_thrash", { model: "other" }),
+    ]);
+    expect(ids(troubles)).toEqual([1]);
+  });
+
   it("keeps what began again, and what does not end by itself", () => {
     const { troubles } = attentionOf([
       event(5, Severity.WARNING, "door_crowded"),

@@ -84,12 +84,17 @@ const NOTES = 3;
 /** Kinds of trouble that end by themselves, and the kind of the event that says so. */
 const ENDS: Readonly<Record<string, string>> = { cache_thrash: "cache_fits", door_crowded: "door_calm" };
 
-/** True when a newer event says that it is over, of the same model and replica. */
+/** True when a newer event says that it is over: of the same replica, or of the whole model. */
 function isOver(event: Event, newer: readonly Event[]): boolean {
   const end = ENDS[event.kind];
   return (
     end !== undefined &&
-    newer.some((e) => e.kind === end && e.model === event.model && e.replica === event.replica)
+    newer.some(
+      (e) =>
+        e.kind === end &&
+        e.model === event.model &&
+        (e.replica === undefined || e.replica === event.replica),
+    )
   );
 }
 
