@@ -1926,7 +1926,7 @@ type Learned struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Prompt tokens per byte of a request's prompt; a guess of 0.25 at first.
 	TokensPerByte *Measure `protobuf:"bytes,1,opt,name=tokens_per_byte,json=tokensPerByte,proto3" json:"tokens_per_byte,omitempty"`
-	// Prompt tokens computed per second, from prompts of more than one step; absent
+	// Prompt tokens computed per second, from streamed answers to long prompts; absent
 	// before the first.
 	PrefillRate *Measure `protobuf:"bytes,2,opt,name=prefill_rate,json=prefillRate,proto3" json:"prefill_rate,omitempty"`
 	// Tokens that a prompt grows from turn to turn.

@@ -959,7 +959,7 @@ export type Learned = Message<"lmwarden.v1.Learned"> & {
   tokensPerByte?: Measure | undefined;
 
   /**
-   * Prompt tokens computed per second, from prompts of more than one step; absent
+   * Prompt tokens computed per second, from streamed answers to long prompts; absent
    * before the first.
    *
    * @generated from field: lmwarden.v1.Measure prefill_rate = 2;
