@@ -91,9 +91,7 @@ function isOver(event: Event, newer: readonly Event[]): boolean {
     end !== undefined &&
     newer.some(
       (e) =>
-        e.kind === end &&
-        e.model === event.model &&
-        (e.replica === undefined || e.replica === event.replica),
+        e.kind === end && e.model === event.model && (e.replica === undefined || e.replica === event.replica),
     )
   );
 }
