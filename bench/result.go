@@ -168,12 +168,11 @@ func (t *tally) add(turn Turn) {
 	if answer.Replica >= 0 {
 		t.addReplica(answer)
 	}
-	switch stayed, known := turn.Stayed(); {
-	case stayed:
-		t.stayed++
-		fallthrough
-	case known:
+	if stayed, known := turn.Stayed(); known {
 		t.known++
+		if stayed {
+			t.stayed++
+		}
 	}
 }
 

@@ -186,6 +186,7 @@ func (x *exchange) isCall() bool {
 func (x *exchange) outcome() route.Outcome {
 	o := route.Outcome{
 		Served:     x.served,
+		Whole:      x.flow == nil,
 		Prompt:     x.usage.Prompt,
 		Cached:     x.usage.Cached,
 		Completion: x.usage.Completion,

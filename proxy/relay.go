@@ -30,7 +30,7 @@ func (x *exchange) relayWhole(a *answer) error {
 		x.model.judge(time.Now(), &x.place, 0)
 	}
 	if ok {
-		x.served = true // its first byte came with its last, and tells nothing of how long reading took
+		x.firstByte()
 		x.noteWhole(a.whole)
 	} else {
 		x.fault = "the replica answered with status " + strconv.Itoa(a.resp.StatusCode)

@@ -38,12 +38,11 @@ func (l *liveStatus) add(turn bench.Turn) {
 	l.prompt += turn.Answer.Usage.Prompt
 	l.cached += max(0, turn.Answer.Usage.Cached)
 	l.first = append(l.first, turn.Answer.FirstToken)
-	switch stayed, known := turn.Stayed(); {
-	case stayed:
-		l.stayed++
-		fallthrough
-	case known:
+	if stayed, known := turn.Stayed(); known {
 		l.later++
+		if stayed {
+			l.stayed++
+		}
 	}
 }
 

@@ -246,9 +246,6 @@ func (c *Core) Done(now time.Time, t Ticket, o Outcome) Miss {
 	if o.Served {
 		miss = c.missOf(tk, &o)
 		c.learn(tk, &o)
-		if r := &c.replicas[tk.replica]; tk.inc == r.Incarnation {
-			r.failures = 0 // of a whole answer no first byte is told
-		}
 	}
 	c.leaveDoor(ti)
 	c.release(tk)

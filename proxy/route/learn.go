@@ -108,7 +108,7 @@ func (p *pace) add(at int64, amount, took float64) {
 // ones measure the step and not the speed.
 func (c *Core) learnPrefill(t *ticket, o *Outcome) {
 	computed := o.Prompt - max(o.Cached, 0)
-	if !t.firstByte || t.ttfb < 0 || o.Cached < 0 || computed <= c.tells(int(t.replica)) {
+	if o.Whole || !t.firstByte || t.ttfb < 0 || o.Cached < 0 || computed <= c.tells(int(t.replica)) {
 		return
 	}
 	c.learned.prefill.add(c.at, float64(computed), seconds(t.ttfb))

@@ -198,6 +198,9 @@ type Outcome struct {
 	// Served is true when the replica gave a first byte of a successful answer; the
 	// pin is kept then. A request that failed before leaves no pin behind.
 	Served bool
+	// Whole is true when the answer was not streamed: its first byte came with its last,
+	// and tells nothing of how long reading the prompt took.
+	Whole bool
 	// Prompt, Cached and Completion are the engine's own token counts; -1 when it
 	// reported none.
 	Prompt, Cached, Completion int
