@@ -15,17 +15,20 @@ import (
 	"testing"
 )
 
+// summarized answers a request without tools, which asks for a summary, with one.
+func summarized(q *question) reply {
+	if len(q.body.Tools) == 0 {
+		return reply{Text: "THE-SUMMARY"}
+	}
+	return reply{Text: "All is done ✓."}
+}
+
 // TestCodexCompacts is a conversation that is over its size when it is resumed: Codex
 // has it summarized first, without its tools, and goes on with the summary.
 func TestCodexCompacts(t *testing.T) {
 	b := newBox(t)
 	at := newPlace(t)
-	b.play(func(q *question) reply {
-		if len(q.body.Tools) == 0 {
-			return reply{Text: "THE-SUMMARY"}
-		}
-		return reply{Text: "All is done ✓."}
-	})
+	b.play(summarized)
 	program(t, codex(t, b.tap.URL, at, "exec", "--skip-git-repo-check", "MAIN-PROMPT"))
 	turns := b.turns(t)
 	program(t, codex(t, b.tap.URL, at, "exec", "resume", "--skip-git-repo-check", "-c", "model_auto_compact_token_limit=1000", "--last", "and now"))
@@ -80,12 +83,7 @@ func TestQwenCodeAgentAndCompaction(t *testing.T) {
 func TestOpenCodeCompacts(t *testing.T) {
 	b := newBox(t)
 	at := newPlace(t)
-	b.play(func(q *question) reply {
-		if len(q.body.Tools) == 0 {
-			return reply{Text: "THE-SUMMARY"}
-		}
-		return reply{Text: "All is done ✓."}
-	})
+	b.play(summarized)
 	program(t, opencode(t, b.tap.URL, at, "run", "MAIN-PROMPT"))
 	titles, main := part(b.turns(t), func(x exchange) bool { return len(x.engine.tools) == 0 })
 	summarize(t, opencode(t, b.tap.URL, at, "serve", "--port", "0"))

@@ -244,14 +244,8 @@ func TestAgentsLeave(t *testing.T) {
 func (b *box) quiet(t *testing.T, source string) {
 	t.Helper()
 	harness.Within(t, 20*time.Second, func() error {
-		answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
-		if err != nil {
+		if err := b.Idle(t.Context(), model); err != nil {
 			return err
-		}
-		for i, r := range answer.GetCard().GetReplicas() {
-			if r.GetInFlight() != 0 {
-				return fmt.Errorf("replica %d still has %d requests in flight", i, r.GetInFlight())
-			}
 		}
 		history, err := b.Stats.ListRequests(t.Context(), &lmwardenv1.ListRequestsRequest{Model: model, PageSize: 1000})
 		if err != nil {

@@ -26,7 +26,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/tests/harness"
 )
 
@@ -128,18 +127,7 @@ func newWire(t *testing.T, to string) *wire {
 // idle waits until nothing is in flight on any replica.
 func (b *wireBox) idle(t *testing.T) {
 	t.Helper()
-	harness.Within(t, 30*time.Second, func() error {
-		answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
-		if err != nil {
-			return err
-		}
-		for i, r := range answer.GetCard().GetReplicas() {
-			if r.GetInFlight() != 0 {
-				return fmt.Errorf("replica %d still has %d requests in flight", i, r.GetInFlight())
-			}
-		}
-		return nil
-	})
+	harness.Within(t, 30*time.Second, func() error { return b.Idle(t.Context(), model) })
 }
 
 // left checks that the engines know of requests whose client left in the middle.

@@ -141,14 +141,8 @@ func (b *box) left(t *testing.T, client string) {
 		t.Errorf("the retries of %s reached the engines otherwise (-want +got):\n%s", client, d)
 	}
 	harness.Within(t, 30*time.Second, func() error {
-		answer, err := b.Routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: model})
-		if err != nil {
+		if err := b.Idle(t.Context(), model); err != nil {
 			return err
-		}
-		for i, r := range answer.GetCard().GetReplicas() {
-			if r.GetInFlight() != 0 {
-				return fmt.Errorf("replica %d still has %d requests in flight", i, r.GetInFlight())
-			}
 		}
 		history, err := b.Stats.ListRequests(t.Context(), &lmwardenv1.ListRequestsRequest{Model: model, PageSize: 1000})
 		if err != nil {

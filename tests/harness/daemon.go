@@ -165,6 +165,20 @@ func (d *Daemon) connect() {
 	d.System = lmwardenv1connect.NewSystemServiceClient(client)
 }
 
+// Idle returns an error that names a replica of the model with requests in flight, or nil.
+func (d *Daemon) Idle(ctx context.Context, model string) error {
+	answer, err := d.Routing.GetRouting(ctx, &lmwardenv1.GetRoutingRequest{Model: model})
+	if err != nil {
+		return err
+	}
+	for i, r := range answer.GetCard().GetReplicas() {
+		if r.GetInFlight() != 0 {
+			return fmt.Errorf("replica %d still has %d requests in flight", i, r.GetInFlight())
+		}
+	}
+	return nil
+}
+
 // Log returns what the daemon wrote so far.
 func (d *Daemon) Log() string { return d.log.String() }
 
