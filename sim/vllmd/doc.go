@@ -9,8 +9,8 @@
 //
 // What clients and supervisors see of it is held against a real vLLM by the table in
 // tests/contract. Where the real one leaves something to chance, this one takes the
-// worse turn: on SIGTERM a stream may still be told that it was aborted, or hang until
-// its client goes away; here it hangs.
+// worse turn: on SIGTERM a stream may still be told that it was aborted, be broken off
+// with an error, or hang until its client goes away; here it hangs.
 //
 // One process is the API server, or stands for all of several, and holds the model. It starts a child with the title
 // VLLM::EngineCore, as vLLM does; the child does nothing but live. It outlives a killed
