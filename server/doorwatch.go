@@ -195,7 +195,7 @@ func pressureMessage(p *lmwardenv1.DoorPressure, of string) string {
 		help = append(help, fmt.Sprintf("%d more %s (one holds about %d of the present size)", n, replicas, p.GetReplicaHolds()))
 	}
 	if n := p.GetFp8More(); n > 0 {
-		help = append(help, fmt.Sprintf("kv_cache_type fp8 where the cards support it (about %d more)", n))
+		help = append(help, fmt.Sprintf("a KV cache of type fp8 where the cards support it (about %d more)", n))
 	}
 	help = append(help, fmt.Sprintf("about %.0f fewer at once", math.Ceil(p.GetMeanWaiting())))
 	return message + ". What would let them in: " + strings.Join(help, ", or ") + "."

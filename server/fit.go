@@ -66,7 +66,7 @@ func fullnessOf(v route.View) fullness {
 // roomOn returns how many more conversations of a mean size have room on a replica, 0
 // when that is not known.
 func roomOn(v route.View, r route.ReplicaView, mean int64) int64 {
-	if mean <= 0 {
+	if mean <= 0 || r.Closed {
 		return 0
 	}
 	used := r.ActiveTokens

@@ -161,6 +161,8 @@ func TestReplicaThrashMessage(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
+	closed := filledTo(40, 120)
+	closed.Replicas[0].Closed = true
 	tests := []struct {
 		name      string
 		model     *lmwardenv1.Model
@@ -176,6 +178,7 @@ func TestReplicaThrashMessage(t *testing.T) {
 			[]string{"Replica 1 of m has 6 conversations", "120 of the 100 tokens", "(120 %)", "to replica 0, which has room for 3 more (lmwarden conversation move m CONVERSATION 0)", "fp8", "60 %"},
 			[]string{"admission"},
 		},
+		{"the one with room takes nobody", none, closed, []int{1}, []string{"Replica 1", "switch admission"}, []string{"move one"}},
 		{"none has room", none, full, []int{1}, []string{"Replica 1", "switch admission"}, []string{"move one", "fp8"}},
 		{"many", none, many, all, []string{"Replicas 0 (140 %), 1 (140 %)", "7 (140 %) and 12 more of m"}, []string{"8 (140 %)"}},
 		{"two", none, filledTo(140, 20, 160), []int{0, 2}, []string{"Replicas 0 (140 %) and 2 (160 %) of m", "to replica 1, which has room for 4 more"}, nil},

@@ -17,7 +17,7 @@ func thrashMessage(m *lmwardenv1.Model, v route.View, full fullness) string {
 		advice = append(advice, fmt.Sprintf("run about %d fewer at once (the mean one takes %d tokens)", n, full.mean))
 	}
 	advice = append(advice, generalAdvice(m, full.fill)...)
-	if len(v.Replicas) > 1 && v.SharedTokens > 0 {
+	if len(v.Replicas) > 1 && v.SharedTokens > 0 && !remote(m.GetSpec()) {
 		advice = append(advice, fmt.Sprintf("choose a layout with fewer, larger replicas (lmwarden layout plan): each of the %d keeps the %d shared tokens and its own copy of the weights", len(v.Replicas), v.SharedTokens))
 	}
 	message := fmt.Sprintf("The %d conversations of %s that are at work need %d of the %d tokens that its caches hold (%.0f %%) and evict each other.", v.Active, m.GetName(), full.tokens, full.capacity, 100*full.fill)
@@ -101,8 +101,12 @@ func generalAdvice(m *lmwardenv1.Model, fill float64) (advice []string) {
 	if admissionInForce(m.GetRouting()) == lmwardenv1.Admission_ADMISSION_NONE {
 		advice = append(advice, "switch admission to working_set, which lets in what fits and keeps the others in order")
 	}
-	if m.GetSpec().GetKvCacheType() != lmwardenv1.KvCacheType_KV_CACHE_TYPE_FP8 {
-		advice = append(advice, fmt.Sprintf("set kv_cache_type to fp8, where the cards support it: it holds about twice the tokens, and these would take %.0f %%", 50*fill))
+	const gains = "where the cards support it: it holds about twice the tokens, and these would take %.0f %%"
+	switch {
+	case remote(m.GetSpec()):
+		advice = append(advice, fmt.Sprintf("run its engines with --kv-cache-dtype fp8, if they are not yet, "+gains, 50*fill))
+	case m.GetSpec().GetKvCacheType() != lmwardenv1.KvCacheType_KV_CACHE_TYPE_FP8:
+		advice = append(advice, fmt.Sprintf("set kv_cache_type to fp8, "+gains, 50*fill))
 	}
 	return advice
 }

@@ -46,6 +46,13 @@ func TestThrashMessageAdvisesFromFigures(t *testing.T) {
 			[]string{fewer, layout},
 			[]string{fp8},
 		},
+		{
+			"engines of somebody else",
+			&lmwardenv1.Model{Name: "m", Spec: &lmwardenv1.ModelSpec{ReplicaMode: lmwardenv1.ReplicaMode_REPLICA_MODE_REMOTE}},
+			false,
+			[]string{fewer, "run its engines with --kv-cache-dtype fp8", "take 55 %"},
+			[]string{fp8, layout},
+		},
 		{"a lone replica cannot be merged", &lmwardenv1.Model{Name: "m"}, true, []string{fewer, fp8}, []string{layout}},
 	}
 	for _, tt := range tests {

@@ -114,6 +114,38 @@ func TestMovedPlaceIsInOrder(t *testing.T) {
 	}
 }
 
+// TestOneTurnsGrowthTakesNoPlace has two conversations fill a cache where turns grow by
+// 300 tokens. One grows to what the cache holds and 300 more: the other keeps its place.
+// With one token more it loses it, if it is idle.
+func TestOneTurnsGrowthTakesNoPlace(t *testing.T) {
+	grow := func(to int, idle bool) *conv {
+		b := doorBox(t, 1, 10_000)
+		b.c.learned.growth.add(b.c.at, 300)
+		one, _ := b.arrive(sized(1, 5000))
+		b.end(one, 5000)
+		other, _ := b.arrive(sized(2, 4000))
+		if idle {
+			b.end(other, 4000)
+		}
+		b.arrive(sized(1, to))
+		checkInside(t, b.c)
+		return b.c.table.at(b.c.table.find(keyOf(2)))
+	}
+	for _, tt := range []struct {
+		to   int
+		idle bool
+		kept bool
+	}{
+		{6000, true, true}, {6300, true, true}, {6301, true, false}, {6301, false, true},
+	} {
+		v := grow(tt.to, tt.idle)
+		if v.admitted != tt.kept || !tt.kept && v.lost != lossRelief {
+			t.Errorf("beside one of %d tokens the other one (idle: %t) has its place: %t, want %t; lost %d",
+				tt.to, tt.idle, v.admitted, tt.kept, v.lost)
+		}
+	}
+}
+
 // TestLookingChangesNothing compares a run that is looked at all the time with one that
 // is not.
 func TestLookingChangesNothing(t *testing.T) {

@@ -218,6 +218,7 @@ type ReplicaView struct {
 	Counts     [NumClasses]uint64
 	Resident   int64 // tokens believed to be cached
 	Capacity   int64 // 0 when not known
+	Closed     bool  // takes no new requests: it is not ready, or draining
 	Live       int   // live conversations at home here
 	LiveTokens int64 // their tokens, with the shared prompt counted once
 	Held       int   // held requests whose home this is

@@ -22,7 +22,7 @@ func (c *Core) View(now time.Time) View {
 		r := &c.replicas[i]
 		v.Replicas[i] = ReplicaView{
 			InFlight: r.inFlight, Counts: r.counts,
-			Resident: r.cache.total(), Capacity: r.Capacity,
+			Resident: r.cache.total(), Capacity: r.Capacity, Closed: !r.usable(),
 			Live: r.live.count, LiveTokens: r.live.total(),
 			Admitted: r.places.count, AdmittedTokens: r.places.total(),
 		}

@@ -198,7 +198,7 @@ export class World {
       ...(this.scene.held > 5 && {
         door: {
           message:
-            "In the last 5 minutes 7.6 conversations on average waited at the door for room; turns that had to wait did so for 31 s on average. What would let them in: 2 more replicas (one holds about 4 of the present size), or kv_cache_type fp8 where the cards support it (about 16 more), or about 8 fewer at once.",
+            "In the last 5 minutes 7.6 conversations on average waited at the door for room; turns that had to wait did so for 31 s on average. What would let them in: 2 more replicas (one holds about 4 of the present size), or a KV cache of type fp8 where the cards support it (about 16 more), or about 8 fewer at once.",
         },
       }),
       countersSince: instant(this.started),
