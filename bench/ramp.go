@@ -16,7 +16,7 @@ type RampOptions struct {
 	Steps []int
 	// Rounds is how often each step of each arm is run; 0 means 1.
 	Rounds int
-	// Duration of a step.
+	// Duration of a step, without its warm-up.
 	Duration time.Duration
 	// Step holds what all steps share; arm, sessions, duration and salt are set here.
 	Step StepOptions
@@ -49,6 +49,9 @@ func (o RampOptions) Validate() error {
 	}
 	if o.Duration < time.Second {
 		errs = append(errs, fmt.Errorf("a step of %s is too short to measure anything; choose 1s or more", o.Duration))
+	}
+	if o.Step.Warmup < 0 {
+		errs = append(errs, fmt.Errorf("a warm-up of %s is not possible; 0 is none", o.Step.Warmup))
 	}
 	errs = append(errs, o.Step.Load.Validate())
 	if o.Rounds < 0 || o.Rounds > 1000 {

@@ -191,8 +191,10 @@ func (t *tally) addReplica(answer Answer) {
 func (t *tally) step(elapsed time.Duration) Step {
 	out := t.out
 	out.Seconds = math.Round(elapsed.Seconds()*1e3) / 1e3
-	out.SessionsPerHour = math.Round(float64(out.SessionsDone) / elapsed.Hours())
-	out.OutputTokensPerMinute = math.Round(float64(out.OutputTokens) / elapsed.Minutes())
+	if elapsed > 0 {
+		out.SessionsPerHour = math.Round(float64(out.SessionsDone) / elapsed.Hours())
+		out.OutputTokensPerMinute = math.Round(float64(out.OutputTokens) / elapsed.Minutes())
+	}
 	out.HitPercent = percent(out.CachedTokens, t.measured)
 	out.StayedPercent = percent(t.stayed, t.known)
 	t.fairness(&out)

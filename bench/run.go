@@ -23,13 +23,18 @@ type StepOptions struct {
 	Arm string
 	// Sessions is the number of conversations at the same time, at least 1.
 	Sessions int
-	// Duration is the length of the step; turns still running at its end are cut.
+	// Warmup comes before the step: what ends within it counts nowhere, but for failures,
+	// while conversations go on from it into the step.
+	Warmup time.Duration
+	// Duration is the length of the step without its warm-up; turns still running at its
+	// end are cut.
 	Duration time.Duration
 	// Seed and Salt fix the texts, see [NewScript].
 	Seed uint64
 	// Salt changes the texts and not the sizes.
 	Salt string
-	// OnTurn, if set, hears of each turn that ended, failed or was cut; it is called
+	// OnTurn, if set, hears of each turn that ended, failed or was cut, of the warm-up's
+	// too; it is called
 	// by one goroutine at a time and must not block.
 	OnTurn func(Turn)
 	// Busy, if set, returns how many replicas run requests now, and false when that
@@ -86,8 +91,11 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	if opts.Duration <= 0 {
 		return Step{}, fmt.Errorf("a step needs a duration above 0, not %s", opts.Duration)
 	}
+	if opts.Warmup < 0 {
+		return Step{}, fmt.Errorf("a warm-up of %s is not possible; 0 is none", opts.Warmup)
+	}
 	start := time.Now()
-	step, cancel := context.WithTimeout(ctx, opts.Duration)
+	step, cancel := context.WithTimeout(ctx, opts.Warmup+opts.Duration)
 	defer cancel()
 
 	turns := make(chan Turn)
@@ -97,7 +105,11 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	}
 	var busy busyMeter
 	if opts.Busy != nil {
-		slots.Go(func() { busy.run(step, opts.Busy) })
+		slots.Go(func() {
+			if pause(step, opts.Warmup) {
+				busy.run(step, opts.Busy)
+			}
+		})
 	}
 	go func() {
 		slots.Wait()
@@ -106,12 +118,14 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 
 	tally := newTally(opts.Sessions)
 	for turn := range turns {
-		tally.add(turn)
+		if time.Since(start) >= opts.Warmup || turn.Err != nil && !turn.Cut {
+			tally.add(turn)
+		}
 		if opts.OnTurn != nil {
 			opts.OnTurn(turn)
 		}
 	}
-	elapsed := min(time.Since(start), opts.Duration)
+	elapsed := min(max(time.Since(start)-opts.Warmup, 0), opts.Duration)
 	result := tally.step(elapsed)
 	result.Arm, result.Sessions = opts.Arm, opts.Sessions
 	result.ReplicasBusy = busy.mean()

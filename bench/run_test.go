@@ -116,6 +116,46 @@ func TestRunClosedLoop(t *testing.T) {
 	})
 }
 
+// TestRunWarmup leaves out what ends before the step begins, but for failures.
+func TestRunWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{latency: 600 * time.Millisecond, fail: func(n int) bool { return n == 2 }}
+		opts := e.options(1, 10*time.Second)
+		opts.Warmup = 5 * time.Second
+		polls := 0
+		opts.Busy = func(context.Context) (int, bool) { polls++; return 1, true }
+		step, err := Run(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// One second and two pauses are lost to the failure; then a turn each second.
+		if step.Requests != 10 || step.Errors != 1 || step.Seconds != 10 {
+			t.Errorf("%d requests, %d errors, %g s; want 10, 1, 10", step.Requests, step.Errors, step.Seconds)
+		}
+		if step.OutputTokensPerMinute != 120 || polls < 9 || polls > 10 {
+			t.Errorf("%g tokens a minute, want 120; %d polls, want one a second of the step", step.OutputTokensPerMinute, polls)
+		}
+	})
+}
+
+// TestRunInterruptedInWarmup has measured nothing.
+func TestRunInterruptedInWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{latency: 600 * time.Millisecond}
+		opts := e.options(2, time.Minute)
+		opts.Warmup = 30 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+300*time.Millisecond)
+		defer cancel()
+		step, err := Run(ctx, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !step.Partial || step.Requests != 0 || step.Cut != 0 || step.Seconds != 0 || step.OutputTokensPerMinute != 0 {
+			t.Errorf("%+v; want nothing", step)
+		}
+	})
+}
+
 // TestRunFailures counts failures, keeps the first sentence and pauses after each.
 func TestRunFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

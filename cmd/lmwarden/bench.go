@@ -33,6 +33,7 @@ type benchFlags struct {
 	arms     []string
 	steps    []int
 	duration time.Duration
+	warmup   time.Duration
 	rounds   int
 	load     string
 	think    string
@@ -68,6 +69,7 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 	fl.StringSliceVar(&f.arms, "arms", []string{"off", "on"}, "arms in the order of the first step; each following step and round turns it around")
 	fl.IntSliceVar(&f.steps, "steps", []int{4, 8}, "numbers of sessions at the same time")
 	fl.DurationVar(&f.duration, "duration", time.Minute, "length of a step")
+	fl.DurationVar(&f.warmup, "warmup", 0, "time before each step that is not counted")
 	fl.IntVar(&f.rounds, "rounds", 1, "how often each step is run, for confidence intervals")
 	fl.StringVar(&f.load, "load", "seed", "what the clients do; \"lmwarden simulate --list\" describes the loads")
 	fl.StringVar(&f.think, "think", "", "pause between turns in seconds: fixed:0.4, exp:5, uniform:1-20 or mix")
@@ -100,6 +102,7 @@ type benchSettings struct {
 	API         string     `json:"api"`
 	Seed        uint64     `json:"seed"`
 	StepSeconds float64    `json:"stepSeconds"`
+	WarmSeconds float64    `json:"warmSeconds,omitempty"`
 	Load        bench.Load `json:"load"`
 	Trace       string     `json:"trace,omitempty"`
 	SamePrompts bool       `json:"samePrompts"`
@@ -125,7 +128,7 @@ func (a *app) ramp(f benchFlags) (bench.RampOptions, error) {
 	}
 	ramp := bench.RampOptions{
 		Arms: f.arms, Steps: f.steps, Rounds: f.rounds, Duration: f.duration, SamePrompts: f.same,
-		Step: bench.StepOptions{Load: bench.Load{Load: l, BytesPerToken: 4}, Seed: f.seed},
+		Step: bench.StepOptions{Load: bench.Load{Load: l, BytesPerToken: 4}, Seed: f.seed, Warmup: f.warmup},
 	}
 	if f.trace != "" {
 		data, err := os.ReadFile(f.trace)
@@ -173,7 +176,7 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 		ramp.Step.Salt = strconv.FormatInt(a.now().UnixNano(), 36)
 	}
 	settings := benchSettings{
-		URL: target.url, Model: target.model, API: f.api, Seed: f.seed, StepSeconds: f.duration.Seconds(),
+		URL: target.url, Model: target.model, API: f.api, Seed: f.seed, StepSeconds: f.duration.Seconds(), WarmSeconds: f.warmup.Seconds(),
 		Load: ramp.Step.Load, Trace: f.trace, SamePrompts: f.same, Version: versionText(),
 	}
 	ledger, err := report.OpenLedger(f.resume, settings)
@@ -256,7 +259,7 @@ func (a *app) printBench(runs []report.Run, target benchTarget, set benchSetting
 			{Name: "endpoint", Value: set.URL + ", " + set.API},
 			{Name: "load", Value: what},
 			{Name: "cache", Value: cache},
-			{Name: "step", Value: fmt.Sprintf("%g s, arms in turned order from step to step", set.StepSeconds)},
+			{Name: "step", Value: stepText(set)},
 			{Name: "seed", Value: fmt.Sprint(set.Seed)},
 			{Name: "text", Value: fmt.Sprintf("%.2f bytes a token", set.Load.BytesPerToken)},
 		},
@@ -275,6 +278,15 @@ func (a *app) printBench(runs []report.Run, target benchTarget, set benchSetting
 		}
 	}
 	return a.write(b.Bytes())
+}
+
+// stepText says how long a step is.
+func stepText(set benchSettings) string {
+	text := fmt.Sprintf("%g s", set.StepSeconds)
+	if set.WarmSeconds > 0 {
+		text += fmt.Sprintf(" after %g s that are not counted", set.WarmSeconds)
+	}
+	return text + ", arms in turned order from step to step"
 }
 
 // writeJSON prints a report of ours.

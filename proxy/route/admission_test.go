@@ -200,6 +200,24 @@ func TestHeldRequestOutgrowsTheReplicas(t *testing.T) {
 	}
 }
 
+// TestPlacesLeaveRoomForGrowth has two conversations of 3,000 tokens inside, where turns
+// grow by 200: a third is let in as long as 300 stay free for each of the three.
+func TestPlacesLeaveRoomForGrowth(t *testing.T) {
+	for _, tt := range []struct {
+		tokens int
+		want   Verdict
+	}{{3100, Forward}, {3101, Held}} {
+		b := doorBox(t, 1, 10_000)
+		b.c.learned.growth.add(b.c.at, 200)
+		b.arrive(sized(1, 3000))
+		b.arrive(sized(2, 3000))
+		var d Decision
+		if _, got := b.c.Arrive(b.now, sized(3, tt.tokens), &d); got != tt.want {
+			t.Errorf("one of %d tokens: verdict %d, want %d", tt.tokens, got, tt.want)
+		}
+	}
+}
+
 func TestNothingIsHeldBelowCapacity(t *testing.T) {
 	b := doorBox(t, 2, 100_000)
 	for n := range 10 {

@@ -63,7 +63,7 @@ func (m *doorMachine) known(also int) int64 {
 		count++
 	}
 	growth := m.c.learned.growth.value // of several turns, where they overlap
-	return int64(sum + int(growth+1)*(count+1))
+	return int64(sum + int(growthKept*growth+1)*(count+1))
 }
 
 // Turn is one from arrival to a served end, if nothing holds it, and a pause after it.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # measure.sh BINARY [FLAGS]: installs the real engine if it is not there yet, then runs
 # the same conversations against two of them, without and with admission, and prints a
-# table and what it shows. The flags are -steps, -step, -rounds and -resume.
+# table and what it shows. The flags are -steps, -step, -warmup, -rounds and -resume.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 binary=$(realpath "${1:?usage: measure.sh BINARY [FLAGS]}")

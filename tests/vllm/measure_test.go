@@ -27,7 +27,8 @@ import (
 
 var (
 	measureSteps    = flag.String("steps", "4,8,16,24", "numbers of sessions at the same time")
-	measureDuration = flag.Duration("step", 50*time.Second, "length of a step")
+	measureDuration = flag.Duration("step", 60*time.Second, "length of a step")
+	measureWarmup   = flag.Duration("warmup", 25*time.Second, "time before each step that is not counted")
 	measureRounds   = flag.Int("rounds", 1, "how often each step of each arm is run")
 	measureResume   = flag.String("resume", "", "file that keeps what is measured, and from which the series goes on")
 )
@@ -140,7 +141,7 @@ func TestMeasure(t *testing.T) {
 	}
 	talks := bench.Load{Load: tinyTalks(), BytesPerToken: 4}
 	ledger, err := report.OpenLedger(*measureResume, map[string]any{
-		"load": talks, "step": measureDuration.String(), "blocks": cacheBlocks, "block": cacheBlock,
+		"load": talks, "step": measureDuration.String(), "warmup": measureWarmup.String(), "blocks": cacheBlocks, "block": cacheBlock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +156,7 @@ func TestMeasure(t *testing.T) {
 	}
 	_, err = bench.Ramp(t.Context(), bench.RampOptions{
 		Arms: []string{withoutDoor, withDoor}, Steps: steps(t), Rounds: *measureRounds, Duration: *measureDuration,
-		Step:   bench.StepOptions{Client: client, Load: talks, Seed: 1, Salt: fmt.Sprint(time.Now().UnixNano()), Busy: r.busy},
+		Step:   bench.StepOptions{Client: client, Load: talks, Seed: 1, Salt: fmt.Sprint(time.Now().UnixNano()), Busy: r.busy, Warmup: *measureWarmup},
 		Switch: r.admission,
 		Done: func(arm string, sessions, round int) bool {
 			_, done := ledger.Find(arm, sessions, round)
