@@ -230,7 +230,9 @@ func TestDoorWhereReadingIsCheap(t *testing.T) {
 			}
 			output[name] = r.OutputTokensPerMinute
 		}
-		if gain := output["working-set"] / output["seed"]; gain < one.gain {
+		gain := output["working-set"] / output["seed"]
+		t.Logf("at %.0f tokens a second admission gives %.2f times the output", one.rate, gain)
+		if gain < one.gain {
 			t.Errorf("at %.0f tokens a second admission gives %.2f times the output, want at least %.2f", one.rate, gain, one.gain)
 		}
 	}
