@@ -33,9 +33,8 @@ type StepOptions struct {
 	Seed uint64
 	// Salt changes the texts and not the sizes.
 	Salt string
-	// OnTurn, if set, hears of each turn that ended, failed or was cut, of the warm-up's
-	// too; it is called
-	// by one goroutine at a time and must not block.
+	// OnTurn, if set, hears of each turn that ended, failed or was cut, of those of the
+	// warm-up too; it is called by one goroutine at a time and must not block.
 	OnTurn func(Turn)
 	// Busy, if set, returns how many replicas run requests now, and false when that
 	// is not known. It is asked once a second.
