@@ -47,7 +47,8 @@ type comparison struct {
 	started time.Time
 	ends    time.Time
 	running bool
-	message string // why it ended before its time
+	message string        // why it ended before its time
+	quiet   time.Duration // once it has ended: how long a conversation had to be idle to be over
 	turns   *compare.Comparison
 
 	report *compare.Report
@@ -142,7 +143,7 @@ func tellApart(names [2]string, arms [2]route.Settings) error {
 
 // stop ends a comparison; why is empty when its time is over. The caller holds mu.
 func (c *comparisons) stop(model string, one *comparison, why string, now time.Time) {
-	one.running, one.message = false, why
+	one.running, one.message, one.quiet = false, why, c.quiet(model)
 	if now.Before(one.ends) {
 		one.ends = now
 	}

@@ -106,8 +106,19 @@ func (c *comparisons) show(model string, one *comparison, now time.Time) *lmward
 		return proto.CloneOf(one.former)
 	}
 	if one.report == nil || now.Sub(one.at) >= reportEvery {
-		view, _ := c.plane.View(model)
-		one.report, one.at = one.turns.Report(now, max(view.Learned.Linger, time.Second), one.names, one.running, one.seed), now
+		moment, quiet := now, c.quiet(model)
+		if !one.running {
+			// Turns that began after the end are not recorded, so that every conversation
+			// falls silent then. Which of them were over is judged as of the end.
+			moment, quiet = one.ends, one.quiet
+		}
+		one.report, one.at = one.turns.Report(moment, quiet, one.names, one.running, one.seed), now
 	}
 	return one.shown(model)
+}
+
+// quiet returns how long a conversation of a model is idle before it counts as over.
+func (c *comparisons) quiet(model string) time.Duration {
+	view, _ := c.plane.View(model)
+	return max(view.Learned.Linger, time.Second)
 }

@@ -12,6 +12,7 @@ import (
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/proxy"
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/server/compare"
 	"github.com/lmwarden/lmwarden/server/stats"
 	"github.com/lmwarden/lmwarden/server/store"
 )
@@ -111,6 +112,68 @@ func TestComparisonsOutliveTheDaemon(t *testing.T) {
 	if got := fourth.lastOf("m", now); got != nil {
 		t.Errorf("of a model that is gone there is %v", got)
 	}
+}
+
+// TestEndedComparisonIsJudgedAsOfItsEnd has a conversation that was over when the
+// comparison ended and one that the end cut short: however late the result is shown or
+// stored, and whatever is learned since, only the first one has ended.
+func TestEndedComparisonIsJudgedAsOfItsEnd(t *testing.T) {
+	st, err := store.Open(filepath.Join(t.TempDir(), "db"), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	plane := &fakePlane{views: map[string]route.View{}}
+	linger := func(d time.Duration) {
+		plane.setView("m", route.View{Learned: route.Learned{Linger: d}})
+	}
+	c := newComparisons(plane, stats.NewEvents())
+	if err := c.keepIn(st); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	m := []*entry{{model: &lmwardenv1.Model{Name: "m", Routing: &lmwardenv1.RoutingSettings{Admission: lmwardenv1.Admission_ADMISSION_NONE}}}}
+	linger(2 * time.Minute)
+	if err := c.start(&lmwardenv1.Model{}, onOff(), began); err != nil {
+		t.Fatal(err)
+	}
+	turn := func(arm int, n uint64, arrived, lasted time.Duration) {
+		c.record(&proxy.Record{
+			Model: "m", Decided: true, Arrived: began.Add(arrived), Duration: lasted, FirstToken: time.Second, Completion: 30,
+			Decision: route.Decision{Trial: 1, Arm: arm, Conversation: route.Key{byte(arm + 1)}, Turn: n},
+		})
+	}
+	turn(0, 1, 0, 10*time.Second)
+	turn(0, 2, 50*time.Second, 10*time.Second) // idle for nine minutes at the end
+	turn(1, 1, 0, 10*time.Second)
+	turn(1, 2, 9*time.Minute, 10*time.Second) // idle for 50 s
+	ends := began.Add(10 * time.Minute)
+	c.tick(m, ends)
+	check := func(when string, got *lmwardenv1.Comparison, turnsB uint32) {
+		t.Helper()
+		a, b := got.GetArms()[0], got.GetArms()[1]
+		if got.GetRunning() || a.GetTurns() != 2 || a.GetEnded() != 1 || b.GetTurns() != turnsB || b.GetEnded() != 0 {
+			t.Errorf("%s: arms %v; the first has ended one conversation of 2 turns, the other none of %d", when, got.GetArms(), turnsB)
+		}
+		if f := got.GetFigures()[compare.SessionMean]; f.GetA() != 60 || f.B != nil || f.GetObservationsA() != 1 || f.GetObservationsB() != 0 {
+			t.Errorf("%s: length of a session %v, want 60 s of one conversation, and none", when, f)
+		}
+		if f := got.GetFigures()[compare.OutputPerMinute]; f.GetA() != 60 || f.B != nil {
+			t.Errorf("%s: tokens a minute %v, want 60 and none", when, f)
+		}
+	}
+	check("at the end", c.lastOf("m", ends), 2)
+	check("an hour later", c.lastOf("m", ends.Add(time.Hour)), 2)
+	linger(5 * time.Second)
+	check("with another idle time", c.lastOf("m", ends.Add(2*time.Hour)), 2)
+	turn(1, 3, 10*time.Minute-time.Second, 30*time.Second) // was under way at the end
+	c.tick(m, ends.Add(3*time.Hour))
+	check("with its last turn", c.lastOf("m", ends.Add(3*time.Hour)), 3)
+	next := newComparisons(plane, stats.NewEvents())
+	if err := next.keepIn(st); err != nil {
+		t.Fatal(err)
+	}
+	check("as stored", next.lastOf("m", ends.Add(4*time.Hour)), 3)
 }
 
 // TestComparisonThatCannotBeKept says so, and goes on.
