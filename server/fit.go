@@ -34,6 +34,7 @@ type fullness struct {
 	fill float64 // tokens of the working set over capacity; negative when not known
 	// tokens of the working set and capacity, over the replicas whose capacity is known.
 	tokens, capacity int64
+	replicas         int // of known capacity
 	// mean is the size of a conversation of the working set without the shared prompt,
 	// in tokens; 0 when there is none.
 	mean int64
@@ -50,6 +51,7 @@ func fullnessOf(v route.View) fullness {
 		if r.Capacity > 0 {
 			f.tokens += r.ActiveTokens
 			f.capacity += r.Capacity
+			f.replicas++
 		}
 	}
 	f.fit, f.fill = fitOf(f.tokens, f.capacity)

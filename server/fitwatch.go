@@ -16,8 +16,8 @@ const (
 	// the threshold keeps it from flapping.
 	fitCalm = 0.95
 	// fitFirm and replicaFirm are how long all caches of a model, or that of one replica,
-	// must be beyond a bound before that counts. One conversation may be a quarter of a
-	// replica's cache, and admission lets those inside outgrow it for the rest of a turn.
+	// must be beyond a bound before that counts: one conversation may be a quarter of a
+	// replica's cache. Admission lets those inside outgrow it, see strain.
 	fitFirm     = 5 * time.Second
 	replicaFirm = 30 * time.Second
 	// fitQuiet is the shortest time between two events about single replicas of a model;
@@ -47,6 +47,18 @@ func (l *latch) take(now time.Time, fill float64, firm time.Duration) bool {
 	}
 	l.on, l.since = !l.on, time.Time{}
 	return true
+}
+
+// strain returns the fill of a cache, or of as many as replicas says together, as far as it
+// tells that conversations evict each other. Admission lets those inside be beyond a cache
+// by what a turn grows, each in the worst case by a tail that it reads again; so while it
+// holds the others, that is no thrashing. It is negative when the fill is not known.
+func strain(v route.View, tokens, capacity int64, replicas int) float64 {
+	if v.Holding && capacity > 0 {
+		capacity += int64(replicas) * int64(v.Learned.Growth.Value)
+	}
+	_, fill := fitOf(tokens, capacity)
+	return fill
 }
 
 // modelFit is what was told of the caches of a model.
@@ -83,7 +95,7 @@ func (m *modelFit) look(now time.Time, v route.View, full fullness) fitChange {
 	m.replicas = m.replicas[:len(v.Replicas)]
 	for i, r := range v.Replicas {
 		f := &m.replicas[i]
-		_, fill := fitOf(r.ActiveTokens, r.Capacity)
+		fill := strain(v, r.ActiveTokens, r.Capacity, 1)
 		if f.take(now, fill, replicaFirm) && f.on {
 			change.crossed = append(change.crossed, i)
 		}
@@ -92,7 +104,7 @@ func (m *modelFit) look(now time.Time, v route.View, full fullness) fitChange {
 			change.over = append(change.over, i)
 		}
 	}
-	change.whole = m.whole.take(now, full.fill, fitFirm)
+	change.whole = m.whole.take(now, strain(v, full.tokens, full.capacity, full.replicas), fitFirm)
 	if m.whole.on || change.whole {
 		for i := range m.replicas {
 			m.replicas[i].told = m.replicas[i].over // the event of the model speaks for all

@@ -120,6 +120,38 @@ func TestOneReplicaThatThrashesIsTold(t *testing.T) {
 	}
 }
 
+// TestAdmissionsOwnOvercommitIsNoThrash has admission let those inside outgrow their caches
+// by a turn: 8 tokens of 100 beyond, where a turn grows by 8, is told of without admission
+// only; one more always is.
+func TestAdmissionsOwnOvercommitIsNoThrash(t *testing.T) {
+	for _, tt := range []struct {
+		tokens  int64
+		holding bool
+		want    []string
+	}{
+		{108, true, nil},
+		{109, true, []string{"5 whole true"}},
+		{108, false, []string{"5 whole true"}},
+	} {
+		got := fitStory(func(int) route.View {
+			v := filledTo(tt.tokens, tt.tokens)
+			v.Holding, v.Learned.Growth.Value = tt.holding, 8
+			return v
+		}, 60)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%d of 100 tokens, holding %t: %s", tt.tokens, tt.holding, diff)
+		}
+	}
+	told := fitStory(func(int) route.View {
+		v := filledTo(20, 108)
+		v.Holding, v.Learned.Growth.Value = true, 8
+		return v
+	}, 600)
+	if len(told) > 0 {
+		t.Errorf("of one replica was told %v", told)
+	}
+}
+
 // Sixty-four replicas that begin and end to thrash one after the other make no more than
 // an event of each kind in five minutes, and none of them is lost.
 func TestManyReplicasThatThrashAreNoStorm(t *testing.T) {

@@ -133,5 +133,5 @@ func admissionMessage(s route.Settings, v route.View) string {
 			return fmt.Sprintf("Nobody is held yet: replica %d has not told how many tokens its KV cache holds.", i)
 		}
 	}
-	return "Nobody is held now: no replica is ready, or the engines' figures are older than 10 s."
+	return "Nobody is held now: no replica is ready, or the figures of all engines are older than 10 s."
 }

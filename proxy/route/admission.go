@@ -74,14 +74,18 @@ func (c *Core) figuresWith(r *rhythm) figures {
 	d := c.door.figures
 	var capacity, used, own, places, n int64
 	d.largest = 0
+	stale := int64(0)
 	d.open = c.set.Admission == AdmissionWorkingSet && c.set.Affinity
 	for i := range c.replicas[:c.present] {
 		rep := &c.replicas[i]
 		if !rep.usable() {
 			continue
 		}
-		if rep.Capacity <= 0 || rep.MetricsUnavailable {
+		if rep.Capacity <= 0 {
 			d.open = false
+		}
+		if rep.MetricsUnavailable {
+			stale++
 		}
 		n++
 		capacity += rep.Capacity
@@ -90,8 +94,12 @@ func (c *Core) figuresWith(r *rhythm) figures {
 		places += int64(rep.places.count)
 		d.largest = max(d.largest, rep.Capacity)
 	}
-	if n == 0 {
+	// One engine that is slow to tell its figures is no reason to send all that wait at once:
+	// what its cache holds is known, and who has a place there is our own count.
+	if n == stale {
 		d.open = false
+	}
+	if n == 0 {
 		return d
 	}
 	d.prefill = guessPrefill

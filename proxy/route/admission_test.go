@@ -236,7 +236,7 @@ func TestGuardRails(t *testing.T) {
 		ask   *Request
 	}{
 		{"capacity unknown", func(b *box) { b.reps[1].Capacity = 0 }, sized(9, 9000)},
-		{"figures too old", func(b *box) { b.reps[1].MetricsUnavailable = true }, sized(9, 9000)},
+		{"figures too old", func(b *box) { b.reps[0].MetricsUnavailable, b.reps[1].MetricsUnavailable = true, true }, sized(9, 9000)},
 		{"larger than a replica", func(*box) {}, sized(9, 20_000)},
 		{"no conversation", func(*box) {}, &Request{Rank: -1, ChainFirst: -1, PromptBytes: 36_000}},
 		{"side call", func(*box) {}, &Request{Rank: -1, ChainFirst: -1, Kind: KindSide, Key: keyOf(9), PromptBytes: 36_000}},
@@ -253,6 +253,27 @@ func TestGuardRails(t *testing.T) {
 			checkInside(t, b.c)
 		})
 	}
+}
+
+// TestOneSlowEngineOpensNoDoor has one of two engines keep its figures to itself: who waits
+// goes on waiting, and goes where a turn ends.
+func TestOneSlowEngineOpensNoDoor(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	first, d := b.arrive(sized(1, 9000))
+	b.arrive(sized(2, 9000))
+	waits := b.hold(sized(3, 9000))
+	b.reps[1-d.Replica].MetricsUnavailable = true
+	b.apply()
+	b.wait(time.Second)
+	if got := b.released(); len(got) > 0 {
+		t.Fatalf("released %+v", got)
+	}
+	b.end(first, 9000)
+	b.wait(time.Minute)
+	if got, ok := b.released()[waits]; !ok || got.Replica != d.Replica {
+		t.Errorf("released %+v, want to replica %d", got, d.Replica)
+	}
+	checkInside(t, b.c)
 }
 
 func TestLosingTheFiguresReleasesAll(t *testing.T) {
@@ -339,6 +360,39 @@ func TestDeadReplicaSendsBackToTheDoor(t *testing.T) {
 	b.wait(time.Minute)
 	if _, ok := b.released()[late]; !ok {
 		t.Error("the later one is still held")
+	}
+	checkInside(t, b.c)
+}
+
+// TestWaitIsCreditedOnce has a request wait for 3 s, lose its replica after 2 s, and wait
+// for 1 s more: its conversation has waited for 6 s, not for 3 and 6.
+func TestWaitIsCreditedOnce(t *testing.T) {
+	b := doorBox(t, 2, 10_000)
+	first, d := b.arrive(sized(1, 9000))
+	second, _ := b.arrive(sized(3, 9000))
+	waits := b.hold(sized(2, 9000))
+	leave := func(tk Ticket, n int) {
+		b.end(tk, 9000)
+		b.c.Forget(keyOf(n))
+		b.c.Tick(b.now)
+	}
+	b.now = b.now.Add(3 * time.Second)
+	leave(first, 1)
+	if got := b.released()[waits]; got.Replica != d.Replica {
+		t.Fatalf("released %+v", got)
+	}
+	b.now = b.now.Add(2 * time.Second)
+	b.ready(d.Replica, false, false)
+	if !b.c.Requeue(b.now, waits) {
+		t.Fatal("not taken back")
+	}
+	b.now = b.now.Add(time.Second)
+	leave(second, 3)
+	if _, ok := b.released()[waits]; !ok {
+		t.Fatal("still held")
+	}
+	if got := b.c.table.at(b.c.table.find(keyOf(2))).waited; got != int64(6*time.Second) {
+		t.Errorf("waited %v, want 6 s", time.Duration(got))
 	}
 	checkInside(t, b.c)
 }

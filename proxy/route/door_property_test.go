@@ -92,6 +92,12 @@ func (m *doorMachine) Arrive(t *rapid.T) {
 	case v == Held || v == Forward:
 		m.open = append(m.open, tk)
 		m.flying[tk] = v == Forward
+		if inside := m.c.table.at(m.c.tickets.at(m.c.tickets.find(tk)).conv); v == Forward && d.Class == ClassSticky && inside.admitted {
+			home := &m.c.replicas[inside.home]
+			if over := home.places.total() - m.capacity - int64(m.c.learned.growth.value); over > 0 && home.idle.first != none && home.idle.first != home.idle.last {
+				t.Fatalf("after a turn that has grown the places on replica %d are %d tokens over, and several there are idle", inside.home, over)
+			}
+		}
 	default:
 		t.Fatalf("verdict %d", v)
 	}

@@ -163,7 +163,8 @@ func (c *Core) letIn(ti int32, to int) {
 	t := c.tickets.at(ti)
 	v := c.table.at(t.conv)
 	c.unqueue(t)
-	v.waited += c.at - t.arrived
+	v.waited += c.at - t.arrived - t.credited // once, also when it was sent back
+	t.credited = c.at - t.arrived
 	class := ClassSticky
 	if !c.isHome(t.conv, to) {
 		c.loseHome(t.conv)

@@ -29,6 +29,7 @@ type ticket struct {
 	nextFree   int32
 	arrived    int64
 	wait       int64 // time spent at the door
+	credited   int64 // of the wait since its arrival, what its conversation has been credited with
 	rank       int64 // place in the queue: arrival less credit
 	gap        int64 // for which its conversation had been idle, until that is learned; or none
 	patience   int64 // moment until which it waits for its home rather than go elsewhere

@@ -101,7 +101,7 @@ type Replica struct {
 	Capacity           int64  // KV tokens it can hold; 0 when not known
 	MaxNumSeqs         int    // sequences computed at once; 0 when not known
 	MaxBatchedTokens   int    // tokens of one step; 0 when not known (2,048 is assumed)
-	MetricsUnavailable bool   // its engine's figures are older than 10 s
+	MetricsUnavailable bool   // its engine's figures are older than 10 s; nothing is held when all are
 }
 
 // Request is one arriving request.
