@@ -64,9 +64,10 @@ func (l *Ledger) Find(arm string, sessions, round int) (Run, bool) {
 	return Run{}, false
 }
 
-// Add keeps a run. A partial one is not kept: the series will repeat it.
+// Add keeps a run. A partial one is not kept, and none without a request that succeeded
+// and with some that failed: the series will repeat it.
 func (l *Ledger) Add(r Run) error {
-	if r.Partial {
+	if r.Partial || r.failed() {
 		return nil
 	}
 	l.file.Runs = append(l.file.Runs, r)

@@ -193,12 +193,16 @@ func TestLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	dead := Run{Arm: "on", Sessions: 24, Round: 3, Figures: Figures{Requests: Figure(0), Errors: Figure(5), OutputTokensPerMinute: Figure(0)}}
+	if err := l.Add(dead); err != nil {
+		t.Fatal(err)
+	}
 	again, err := OpenLedger(path, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(again.Runs()) != 6 {
-		t.Fatalf("%d runs came back, want 6: the partial one is repeated", len(again.Runs()))
+		t.Fatalf("%d runs came back, want 6: the partial one and the one whose requests all failed are repeated", len(again.Runs()))
 	}
 	if r, ok := again.Find("off", 8, 2); !ok || !reflect.DeepEqual(r, series[1]) {
 		t.Errorf("found %+v, %t", r, ok)

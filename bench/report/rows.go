@@ -30,6 +30,11 @@ type Run struct {
 	Figures
 }
 
+// failed tells whether requests failed and none succeeded: that says nothing of the arm.
+func (r *Run) failed() bool {
+	return r.Requests != nil && *r.Requests == 0 && r.Errors != nil && *r.Errors > 0
+}
+
 // Row is what the runs of one arm at one number of sessions say together.
 type Row struct {
 	// Arm and Sessions of the runs.

@@ -10,9 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +163,37 @@ func TestBenchInterrupted(t *testing.T) {
 	}
 	if diff := cmp.Diff(first, said.PerRun[0]); diff != "" {
 		t.Errorf("the step of before was measured again:\n%s", diff)
+	}
+}
+
+// TestBenchResumeFailed measures a step again in which every request failed.
+func TestBenchResumeFailed(t *testing.T) {
+	answers, err := url.Parse(newEndpoint(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(answers)
+	var requests atomic.Int32
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests.Add(1) == 3 { // after the two of the calibration
+			http.Error(w, "full", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer endpoint.Close()
+	args := []string{
+		"bench", "sessions", "--url", endpoint.URL, "--model", "m", "--steps", "1", "--duration", "1s",
+		"--resume", filepath.Join(t.TempDir(), "series.json"), "-o", "json",
+	}
+	got := lmwarden(t, nil, "", args...)
+	if got.code != exitFailure || got.stdout != "" || !strings.Contains(got.err, "no request of the step succeeded: the endpoint answered 503: full") {
+		t.Fatalf("exit code %d: %s%s", got.code, got.stdout, got.err)
+	}
+	var series struct{ PerRun []report.Run }
+	got = lmwarden(t, nil, "", args...)
+	if err := json.Unmarshal([]byte(got.stdout), &series); err != nil || got.code != 0 || len(series.PerRun) != 1 || *series.PerRun[0].Requests == 0 {
+		t.Errorf("resumed: exit code %d, %v: %s%s; want the step measured", got.code, err, got.stdout, got.err)
 	}
 }
 
