@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,8 +93,9 @@ func TestRunBursts(t *testing.T) {
 	})
 }
 
-// TestRunTrace plays recorded requests at their times, once.
-func TestRunTrace(t *testing.T) {
+// recordedTrace has two conversations, which take 6 s when an answer takes half a second.
+func recordedTrace(t *testing.T) *load.Trace {
+	t.Helper()
 	tr, err := load.ReadTrace(strings.NewReader(`
 {"at":1,"done":2,"conversation":"a","prompt":10,"output":5}
 {"at":3,"conversation":"b","prompt":10,"output":5}
@@ -100,10 +103,16 @@ func TestRunTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tr
+}
+
+// TestRunTrace plays recorded requests at their times, once, and ends with the last.
+func TestRunTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{latency: 500 * time.Millisecond}
 		opts := e.options(0, time.Hour)
-		opts.Trace = tr
+		opts.Trace = recordedTrace(t)
+		opts.Busy = func(context.Context) (int, bool) { return 1, true }
 		start := time.Now()
 		step, err := Run(t.Context(), opts)
 		if err != nil {
@@ -120,5 +129,36 @@ func TestRunTrace(t *testing.T) {
 		if step.Requests != 3 || step.Sessions != 2 || step.SessionsDone != 2 || step.Seconds != 6 {
 			t.Errorf("step %+v", step)
 		}
+		if took := time.Since(start); took != 6*time.Second || *step.ReplicasBusy != 1 {
+			t.Errorf("it took %s with %g replicas busy; want to its last answer after 6s, 1", took, *step.ReplicasBusy)
+		}
 	})
+}
+
+// TestRunTraceWarmup measures what of a trace is left after the warm-up, and refuses to
+// when nothing is.
+func TestRunTraceWarmup(t *testing.T) {
+	for _, test := range []struct {
+		warmup time.Duration
+		fails  int // number of the request
+		want   string
+	}{
+		{2 * time.Second, 0, "2 requests in 4 s"},
+		{6 * time.Second, 0, "the trace ended after 6s, within the warm-up of 6s; nothing was measured"},
+		{6 * time.Second, 1, "the trace ended after 3.5s, within the warm-up of 6s; nothing was measured; the first failure: the endpoint answered 503: full"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &endpoint{latency: 500 * time.Millisecond, fail: func(n int) bool { return n == test.fails }}
+			opts := e.options(0, time.Hour)
+			opts.Trace, opts.Warmup = recordedTrace(t), test.warmup
+			step, err := Run(t.Context(), opts)
+			got := fmt.Sprintf("%d requests in %g s", step.Requests, step.Seconds)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("warm-up of %s: %s; want %s", test.warmup, got, test.want)
+			}
+		})
+	}
 }

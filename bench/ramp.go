@@ -29,7 +29,8 @@ type RampOptions struct {
 	Switch func(ctx context.Context, arm string) error
 	// OnStep, if set, hears before each step begins.
 	OnStep func(arm string, sessions, round int)
-	// OnResult, if set, hears of each step that ended.
+	// OnResult, if set, hears of each step that ended, also of one without a request that
+	// succeeded, which ends the ramp.
 	OnResult func(Step)
 }
 
@@ -87,12 +88,21 @@ func Ramp(ctx context.Context, opts RampOptions) ([]Step, error) {
 					return results, ctx.Err()
 				}
 				if step.Requests == 0 && step.Errors > 0 {
-					return results, fmt.Errorf("no request of the step succeeded: %s", step.FirstError)
+					return results, opts.failure(step)
 				}
 			}
 		}
 	}
 	return results, nil
+}
+
+// failure says that nothing but failures was counted. Those of the warm-up are, its
+// answers are not.
+func (o RampOptions) failure(step Step) error {
+	if o.Step.Warmup > 0 {
+		return fmt.Errorf("no request that ended after the warm-up of %s succeeded; the first failure, in it or after it: %s", o.Step.Warmup, step.FirstError)
+	}
+	return fmt.Errorf("no request of the step succeeded: %s", step.FirstError)
 }
 
 // one runs a single step.

@@ -67,7 +67,8 @@ type Step struct {
 	Seconds float64 `json:"seconds"`
 	// Partial is true when it was stopped before its end.
 	Partial bool `json:"partial,omitempty"`
-	// Requests that ended well, Errors that failed, Cut that were running at the end.
+	// Requests that ended well, Errors that failed, those of the warm-up too, and Cut that
+	// were running at the end.
 	Requests int `json:"requests"`
 	Errors   int `json:"errors"`
 	Cut      int `json:"cut"`
@@ -94,11 +95,11 @@ type Step struct {
 	// ReplicasBusy is how many replicas ran requests, averaged over polls.
 	ReplicasBusy *float64 `json:"replicasBusy,omitempty"`
 	// Time to the first token of all turns, of first turns (always cold) and of later
-	// ones; turns cut after their first token count.
+	// ones; turns cut after their first token count, those with it in the warm-up do not.
 	TTFB      Quantiles `json:"ttfb"`
 	TTFBFirst Quantiles `json:"ttfbFirstTurns"`
 	TTFBLater Quantiles `json:"ttfbLaterTurns"`
-	// SessionTime is the time of completed conversations.
+	// SessionTime is the time of completed conversations that began in the step.
 	SessionTime Quantiles `json:"sessionTime"`
 	// Times to first token of all turns, shortest first.
 	Times []time.Duration `json:"-"`
@@ -108,6 +109,7 @@ type Step struct {
 
 // tally adds turns up. One goroutine owns it.
 type tally struct {
+	from                   time.Time // when the step began, after its warm-up
 	out                    Step
 	first, later, sessions []time.Duration
 	perSlot                []slotTally
@@ -124,14 +126,17 @@ type slotTally struct {
 	longest  time.Duration
 }
 
-func newTally(slots int) *tally {
-	return &tally{perSlot: make([]slotTally, slots), replicas: make(map[int]*ReplicaRow)}
+func newTally(slots int, from time.Time) *tally {
+	return &tally{from: from, perSlot: make([]slotTally, slots), replicas: make(map[int]*ReplicaRow)}
 }
 
-// add counts one turn.
+// counts is true for a moment of the step, and false for one of the warm-up before it.
+func (t *tally) counts(moment time.Time) bool { return !moment.Before(t.from) }
+
+// add counts what of one turn came after the warm-up, and its failure whenever it came.
 func (t *tally) add(turn Turn) {
 	answer := turn.Answer
-	if answer.FirstToken > 0 && (turn.Err == nil || turn.Cut) {
+	if answer.FirstToken > 0 && (turn.Err == nil || turn.Cut) && t.counts(turn.Sent.Add(answer.FirstToken)) {
 		slot := &t.perSlot[turn.Slot]
 		slot.begun++
 		slot.waited += answer.FirstToken
@@ -143,14 +148,16 @@ func (t *tally) add(turn Turn) {
 		}
 	}
 	switch {
-	case turn.Cut:
-		t.out.Cut++
-		return
-	case turn.Err != nil:
+	case turn.Err != nil && !turn.Cut:
 		t.out.Errors++
 		if t.out.FirstError == "" {
 			t.out.FirstError = turn.Err.Error()
 		}
+		return
+	case !t.counts(turn.ended()):
+		return
+	case turn.Cut:
+		t.out.Cut++
 		return
 	}
 	t.out.Requests++
@@ -163,7 +170,9 @@ func (t *tally) add(turn Turn) {
 	}
 	if turn.Last {
 		t.out.SessionsDone++
-		t.sessions = append(t.sessions, turn.SessionTime)
+		if t.counts(turn.Began) {
+			t.sessions = append(t.sessions, turn.SessionTime)
+		}
 	}
 	if answer.Replica >= 0 {
 		t.addReplica(answer)

@@ -23,11 +23,13 @@ type StepOptions struct {
 	Arm string
 	// Sessions is the number of conversations at the same time, at least 1.
 	Sessions int
-	// Warmup comes before the step: what ends within it counts nowhere, but for failures,
-	// while conversations go on from it into the step.
+	// Warmup comes before the step: conversations go on from it into the step, but of what
+	// comes within it only failures are counted. A first token counts when it came after
+	// it, an answer when it ended after it, the time of a conversation when that also began
+	// after it.
 	Warmup time.Duration
 	// Duration is the length of the step without its warm-up; turns still running at its
-	// end are cut.
+	// end are cut. A trace that ends earlier ends the step.
 	Duration time.Duration
 	// Seed and Salt fix the texts, see [NewScript].
 	Seed uint64
@@ -49,6 +51,8 @@ type Turn struct {
 	Conversation int
 	// Number of the turn within the conversation, from 1.
 	Number int
+	// Began is when the first turn of the conversation was sent, Sent when this one was.
+	Began, Sent time.Time
 	// Answer as measured; of a failed turn the part that came.
 	Answer Answer
 	// Err is why the turn failed, or nil.
@@ -75,8 +79,12 @@ func (t *Turn) Stayed() (stayed, known bool) {
 // not asked a thousand times a second.
 const failurePause = time.Second
 
+// ended is when its answer did.
+func (t *Turn) ended() time.Time { return t.Sent.Add(t.Answer.Duration) }
+
 // Run keeps Sessions slots busy for Duration and returns what they measured. When
-// ctx ends first the step so far is returned, marked as partial.
+// ctx ends first the step so far is returned, marked as partial. A trace that ends within
+// the warm-up is an error.
 func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	if err := opts.Load.Validate(); err != nil {
 		return Step{}, err
@@ -103,8 +111,9 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 		slots.Go(func() { runSlot(step, opts, slot, start, turns) })
 	}
 	var busy busyMeter
+	var poller sync.WaitGroup
 	if opts.Busy != nil {
-		slots.Go(func() {
+		poller.Go(func() {
 			if pause(step, opts.Warmup) {
 				busy.run(step, opts.Busy)
 			}
@@ -115,21 +124,35 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 		close(turns)
 	}()
 
-	tally := newTally(opts.Sessions)
+	tally := newTally(opts.Sessions, start.Add(opts.Warmup))
 	for turn := range turns {
-		if time.Since(start) >= opts.Warmup || turn.Err != nil && !turn.Cut {
-			tally.add(turn)
-		}
+		tally.add(turn)
 		if opts.OnTurn != nil {
 			opts.OnTurn(turn)
 		}
 	}
-	elapsed := min(max(time.Since(start)-opts.Warmup, 0), opts.Duration)
-	result := tally.step(elapsed)
+	took := time.Since(start)
+	partial := ctx.Err() != nil
+	cancel() // the slots of a trace end before the step does
+	poller.Wait()
+	result := tally.step(min(max(took-opts.Warmup, 0), opts.Duration))
 	result.Arm, result.Sessions = opts.Arm, opts.Sessions
 	result.ReplicasBusy = busy.mean()
-	result.Partial = ctx.Err() != nil
+	result.Partial = partial
+	if opts.Trace != nil && !partial && opts.Warmup > 0 && took <= opts.Warmup {
+		return Step{}, shortTrace(took, opts.Warmup, result.FirstError)
+	}
 	return result, nil
+}
+
+// shortTrace says that a trace left nothing to measure. Conversations that failed end early,
+// so the first failure is told too.
+func shortTrace(took, warmup time.Duration, failure string) error {
+	err := fmt.Errorf("the trace ended after %s, within the warm-up of %s; nothing was measured", took.Round(100*time.Millisecond), warmup)
+	if failure != "" {
+		err = fmt.Errorf("%w; the first failure: %s", err, failure)
+	}
+	return err
 }
 
 // runSlot holds one conversation after the other until the step ends, or the one of
@@ -176,8 +199,9 @@ func talk(ctx context.Context, opts StepOptions, script *Script, session string,
 		if !pause(ctx, wait) {
 			return ctx.Err()
 		}
+		sent := time.Now()
 		if said.Number == 1 {
-			began = time.Now()
+			began = sent
 		}
 		if said.Rewritten {
 			ask.History = nil
@@ -186,6 +210,7 @@ func talk(ctx context.Context, opts StepOptions, script *Script, session string,
 		ask.MaxTokens = said.Output
 		answer, err := opts.Client.Send(ctx, ask)
 		turn.Number, turn.Answer, turn.Err = said.Number, answer, err
+		turn.Began, turn.Sent = began, sent
 		turn.Cut = err != nil && ctx.Err() != nil
 		turn.Before = home
 		turn.Last = err == nil && said.Last && session == ""

@@ -17,7 +17,8 @@ import (
 
 // endpoint is an engine in virtual time, in the place of the network.
 type endpoint struct {
-	latency time.Duration // to the whole answer
+	latency time.Duration // to the first token
+	rest    time.Duration // from there to the end
 	fail    func(n int) bool
 
 	mu       sync.Mutex
@@ -60,7 +61,22 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 	if e.fail != nil && e.fail(n) {
 		return &http.Response{StatusCode: 503, Header: header, Body: io.NopCloser(strings.NewReader("full"))}, nil
 	}
-	return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader(messagesStream + messagesEnd))}, nil
+	return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(io.MultiReader(
+		strings.NewReader(messagesStream), pausing{req.Context(), e.rest}, strings.NewReader(messagesEnd),
+	))}, nil
+}
+
+// pausing is a part of a stream in which nothing comes.
+type pausing struct {
+	ctx  context.Context
+	long time.Duration
+}
+
+func (p pausing) Read([]byte) (int, error) {
+	if !pause(p.ctx, p.long) {
+		return 0, p.ctx.Err()
+	}
+	return 0, io.EOF
 }
 
 func (e *endpoint) options(sessions int, d time.Duration) StepOptions {
@@ -134,6 +150,44 @@ func TestRunWarmup(t *testing.T) {
 		}
 		if step.OutputTokensPerMinute != 120 || polls < 9 || polls > 10 {
 			t.Errorf("%g tokens a minute, want 120; %d polls, want one a second of the step", step.OutputTokensPerMinute, polls)
+		}
+	})
+}
+
+// TestRunAcrossWarmup counts of what began in the warm-up the answers and the conversations
+// that end in the step, but neither the first tokens that came before it nor the time of
+// those conversations. A turn takes a second and 0.4 s of gap, a conversation 8 s.
+func TestRunAcrossWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{latency: 600 * time.Millisecond, rest: 400 * time.Millisecond}
+		opts := e.options(1, 12*time.Second)
+		opts.Warmup = 5 * time.Second
+		step, err := Run(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The fourth turn has its first token after 4.8 s and ends after 5.2 s.
+		if step.Requests != 9 || step.Cut != 1 || step.TTFB.Count != 8 || step.TTFBFirst.Count != 1 {
+			t.Errorf("%d requests, %d cut, %d first tokens, %d of first turns; want 9, 1, 8, 1", step.Requests, step.Cut, step.TTFB.Count, step.TTFBFirst.Count)
+		}
+		if step.SessionsDone != 2 || step.SessionTime.Count != 1 || *step.SessionTime.P50 != 8 {
+			t.Errorf("%d sessions, %d with a time of %g s; want 2, 1, 8", step.SessionsDone, step.SessionTime.Count, *step.SessionTime.P50)
+		}
+	})
+}
+
+// TestRunCutAfterWarmup has no first token of a turn that had it in the warm-up.
+func TestRunCutAfterWarmup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &endpoint{latency: 600 * time.Millisecond, rest: time.Hour}
+		opts := e.options(1, 10*time.Second)
+		opts.Warmup = 5 * time.Second
+		step, err := Run(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.Cut != 1 || step.TTFB.Count != 0 || step.LongestWaitSeconds != nil {
+			t.Errorf("%d cut, %d first tokens, longest wait %v; want 1, 0, none", step.Cut, step.TTFB.Count, step.LongestWaitSeconds)
 		}
 	})
 }
@@ -243,7 +297,16 @@ func TestRampRefusals(t *testing.T) {
 		{"switch fails", func(o *RampOptions) {
 			o.Switch = func(context.Context, string) error { return errors.New("no such arm") }
 		}, "no such arm"},
+		{"negative warm-up", func(o *RampOptions) { o.Step.Warmup = -time.Second }, "a warm-up of -1s is not possible; 0 is none"},
 		{"every request fails", func(*RampOptions) {}, "no request of the step succeeded: the endpoint answered 503: full"},
+		{
+			"every request after the warm-up fails", func(o *RampOptions) {
+				dies := &endpoint{latency: 600 * time.Millisecond, fail: func(n int) bool { return n > 2 }}
+				o.Step = dies.options(0, 0)
+				o.Step.Warmup = 2 * time.Second
+			},
+			"no request that ended after the warm-up of 2s succeeded; the first failure, in it or after it: the endpoint answered 503: full",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
