@@ -180,21 +180,28 @@ func (x *exchange) endLimits(now time.Time) {
 }
 
 // computed returns the tokens that an engine computed for the request: the prompt without
-// what was cached, and the answer. Engines report them at the end of an answer, and of one
-// that was cut they are estimated: else who leaves before the end would pay nothing. The
-// prompt is then what the decision expected, of an answer every event counts as a token.
-// Of one without a stream, nobody can tell how far it came.
+// what was cached, and the answer. Engines report them at the end of an answer. Of one that
+// was cut, and of one whose client had the engine report nothing, they are estimated: else
+// who leaves before the end, or asks for no report, would pay nothing. The prompt is then
+// what the decision expected, of an answer every event counts as a token. Of one without a
+// stream, nobody can tell how far it came. A look at a stored response computes nothing:
+// the figures in it are of the request that made it.
 func (x *exchange) computed() int {
+	if x.api == wire.APIResponseGet {
+		return 0
+	}
 	u := x.usage
 	prompt, answer := max(u.Prompt-max(u.Cached, 0), 0), max(u.Completion, 0)
-	cut := x.gone
-	if x.flow != nil {
+	untold := u.Prompt < 0 || u.Completion < 0 && x.api.Generates()
+	if x.flow == nil {
+		untold = untold || x.gone
+	} else {
 		seen := x.flow.State()
-		if cut = !seen.Done; cut {
+		if untold = untold || !seen.Done; untold {
 			answer = max(answer, seen.Events)
 		}
 	}
-	if !cut || x.attempts == 0 || !x.served && !x.gone || !reads(x.api) {
+	if !untold || x.attempts == 0 || !x.served && !x.gone || !reads(x.api) {
 		return prompt + answer
 	}
 	expected := x.place.decision.Uncached

@@ -158,6 +158,24 @@ func TestCutAnswersAreCharged(t *testing.T) {
 	}
 }
 
+// Who has the engine report nothing, or asks for a stream in a way that only the engine
+// reads as one, pays too.
+func TestUnreportedAnswersAreCharged(t *testing.T) {
+	for _, asks := range []string{`"stream":true,"stream_options":{"include_usage":false}`, `"stream":1`} {
+		bubble(t, func(t *testing.T) {
+			b := limited(t, true, Limits{TokensPerMinute: 1}, func(w http.ResponseWriter, _ *http.Request) {
+				sendFrames(w, append(chatChunks(3), doneFrame), 0)
+			})
+			if got := b.post("/v1/chat/completions", `{"model":"m",`+asks+`,"messages":[]}`, "Authorization", "Bearer secret"); got.status != 200 || got.err != nil {
+				t.Fatalf("%s: got %d %v %s", asks, got.status, got.err, got.body)
+			}
+			synctest.Wait()
+			wantLimited(t, b.ask("/v1/chat/completions", "secret"), "60", "1 token a minute")
+			b.wantIdle()
+		})
+	}
+}
+
 // What is charged of a request, by how it ended and what the engine said.
 func TestComputed(t *testing.T) {
 	stream := func(api wire.API, frames ...string) *wire.Stream {
@@ -179,6 +197,11 @@ func TestComputed(t *testing.T) {
 		"stream, cut by the engine":   {&exchange{api: wire.APIChat, served: true, flow: stream(wire.APIChat, chunks...)}, 109},
 		"messages, left at the start": {&exchange{api: wire.APIMessages, served: true, gone: true, flow: stream(wire.APIMessages, start)}, 101},
 		"left before the first byte":  {&exchange{api: wire.APIChat, gone: true, usage: wire.NoUsage()}, 100},
+		"whole stream, no report":     {&exchange{api: wire.APIChat, served: true, flow: stream(wire.APIChat, append(chunks, doneFrame)...)}, 109},
+		"whole, no report":            {&exchange{api: wire.APIChat, served: true, usage: wire.NoUsage()}, 100},
+		"embeddings":                  {&exchange{api: wire.APIEmbeddings, served: true, usage: wire.Usage{Prompt: 500, Cached: -1, Completion: -1}}, 500},
+		"embeddings, no report":       {&exchange{api: wire.APIEmbeddings, served: true, usage: wire.NoUsage()}, 100},
+		"a look at a stored response": {&exchange{api: wire.APIResponseGet, served: true, usage: wire.Usage{Prompt: 20, Cached: 16, Completion: 5}}, 0},
 		"refused by the engine":       {&exchange{api: wire.APIChat, usage: wire.NoUsage()}, 0},
 		"no prompt to read":           {&exchange{api: wire.APITokenize, gone: true, usage: wire.NoUsage()}, 0},
 	} {
