@@ -3,8 +3,10 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // edit replaces one part of a text. An empty part inserts.
@@ -96,19 +98,24 @@ func requestModel(s *Scan, name []byte) []edit {
 }
 
 // tokenFields are the members that bound an answer, by surface, and the one that is put
-// in when there is none. Completions end early by themselves without a bound, and
-// messages are refused.
+// in when there is none. Messages without a bound are refused.
 func tokenFields(api API) (fields []Field, added string) {
 	switch api {
 	case APIChat:
 		return []Field{FieldMaxTokens, FieldMaxCompletionTokens}, "max_completion_tokens"
 	case APIResponses:
 		return []Field{FieldMaxOutputTokens}, "max_output_tokens"
-	case APICompletions, APIMessages:
+	case APICompletions:
+		return []Field{FieldMaxTokens}, "max_tokens"
+	case APIMessages:
 		return []Field{FieldMaxTokens}, ""
 	}
 	return nil, ""
 }
+
+// completionTokens is where a completion without a bound ends by itself. Older engines take
+// a bound of null for as many tokens as there are, newer ones for none.
+const completionTokens = 16
 
 // capTokens returns the edits that bound an answer to limit tokens.
 func capTokens(api API, s *Scan, limit int) []edit {
@@ -122,15 +129,22 @@ func capTokens(api API, s *Scan, limit int) []edit {
 			continue
 		}
 		stated = true
-		if n, err := strconv.ParseFloat(string(raw), 64); err == nil && n > float64(limit) {
+		if numberOf(raw) > float64(limit) {
 			edits = append(edits, edit{s.spans[f], text})
 		}
 	}
 	if stated || added == "" || s.body == nil {
 		return edits
 	}
-	if f := fields[len(fields)-1]; s.Raw(f) != nil { // null
-		return append(edits, edit{s.spans[f], text})
+	null := s.Raw(fields[len(fields)-1]) != nil
+	if api == APICompletions && limit >= completionTokens {
+		if !null {
+			return edits
+		}
+		text = strconv.AppendInt(nil, completionTokens, 10)
+	}
+	if null {
+		return append(edits, edit{s.spans[fields[len(fields)-1]], text})
 	}
 	at := skipSpace(s.body, 0) + 1
 	member := append(append(quote(added), ':'), text...)
@@ -138,6 +152,21 @@ func capTokens(api API, s *Scan, limit int) []edit {
 		member = append(member, ',')
 	}
 	return append(edits, edit{Span{at, at}, member})
+}
+
+// numberOf returns the number that an engine may read from a value, 0 when there is none.
+// Engines also read one in quotes, with white space around it and underscores in it, and
+// a whole number of any length.
+func numberOf(raw []byte) float64 {
+	text := string(raw)
+	if quoted, ok := textOf(raw); ok {
+		text = strings.ReplaceAll(strings.TrimSpace(quoted), "_", "")
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range it is infinite
+		return 0
+	}
+	return n
 }
 
 // includeUsage returns the edits that ask for usage; none when the request says itself

@@ -151,11 +151,20 @@ func TestMaxTokens(t *testing.T) {
 		{APIChat, `{}`, `{"max_completion_tokens":100}`},
 		{APIChat, ` { "n":1}`, ` {"max_completion_tokens":100, "n":1}`},
 		{APIChat, `{"max_tokens":"many"}`, `{"max_tokens":"many"}`},
+		{APIChat, `{"max_tokens":"5000"}`, `{"max_tokens":100}`},
+		{APIChat, `{"max_tokens":"100"}`, `{"max_tokens":"100"}`},
+		{APIChat, `{"max_completion_tokens":" +5_000.0\u00a0"}`, `{"max_completion_tokens":100}`},
+		{APIChat, `{"max_tokens":` + strings.Repeat("9", 400) + `}`, `{"max_tokens":100}`},
 		{APIResponses, `{"input":"x"}`, `{"max_output_tokens":100,"input":"x"}`},
 		{APIResponses, `{"max_output_tokens":101}`, `{"max_output_tokens":100}`},
 		{APIMessages, `{"max_tokens":32000}`, `{"max_tokens":100}`},
+		{APIResponses, `{"max_output_tokens":"\u0035000"}`, `{"max_output_tokens":100}`},
+		{APIMessages, `{"max_tokens":"101"}`, `{"max_tokens":100}`},
 		{APIMessages, `{}`, `{}`},
+		{APIMessages, `{"max_tokens":null}`, `{"max_tokens":null}`},
 		{APICompletions, `{"prompt":"x"}`, `{"prompt":"x"}`},
+		{APICompletions, `{"prompt":"x","max_tokens":null}`, `{"prompt":"x","max_tokens":16}`},
+		{APICompletions, `{"max_tokens":"5000"}`, `{"max_tokens":100}`},
 		{APIEmbeddings, `{"max_tokens":500}`, `{"max_tokens":500}`},
 	} {
 		var s Scan
@@ -165,6 +174,20 @@ func TestMaxTokens(t *testing.T) {
 		got, _ := Rewrite(c.api, &s, Edit{MaxTokens: 100})
 		if string(got) != c.want || !json.Valid(got) {
 			t.Errorf("%v %s: got %s, want %s", c.api, c.body, got, c.want)
+		}
+	}
+}
+
+// A completion ends by itself after a few tokens; a bound below that is put in.
+func TestMaxTokensOfShortCompletions(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"prompt":"x"}`:                     `{"max_tokens":5,"prompt":"x"}`,
+		`{"prompt":"x","max_tokens":null}`:   `{"prompt":"x","max_tokens":5}`,
+		`{"prompt":"x","max_tokens":4}`:      `{"prompt":"x","max_tokens":4}`,
+		`{"prompt":"x","max_tokens":"0016"}`: `{"prompt":"x","max_tokens":5}`,
+	} {
+		if got, _ := Rewrite(APICompletions, mustScan(t, body), Edit{MaxTokens: 5}); string(got) != want {
+			t.Errorf("%s: got %s, want %s", body, got, want)
 		}
 	}
 }
