@@ -21,7 +21,8 @@ const (
 	prefixBytes    = 32 << 20 // bytes of their bodies
 	prefixTrails   = 4096     // conversations whose last prompt is remembered
 	prefixBlocks   = 4 << 20  // blocks of them, 4 bytes each
-	prefixClients  = 256      // kinds of client, model and culprit that are told apart
+	prefixClients  = 256      // kinds of client of all models, those that were seen last
+	prefixWindow   = 100      // turns of a client that its breaks are counted over
 	prefixEvidence = 2 * wire.TraceBlock
 )
 
@@ -37,18 +38,29 @@ const (
 	CulpritTools               // other tools
 	CulpritReminder            // a reminder that was moved or removed
 	CulpritHistory             // an older message was changed or cut out
+
+	numCulprits = iota
 )
 
 // PrefixBreaks is what was seen of one kind of client whose prompts do not continue each
-// other for one reason. No router can help there: the caches hold what the client no
-// longer sends.
+// other. No router can help there: the caches hold what the client no longer sends.
 type PrefixBreaks struct {
-	Client   string
-	Culprit  Culprit
-	Broken   uint64 // turns that broke for this reason
-	Compared uint64 // turns of the client that were compared at all
-	Last     time.Time
-	// The last break.
+	Client  string
+	Culprit Culprit // the most frequent one of the turns counted here
+
+	// Of the client's last turns, at most a hundred: what it did long ago is no alarm, and
+	// hides none.
+	Compared  int       // turns that were compared
+	Broken    int       // of these, the ones that broke, for whatever reason
+	ByCulprit int       // of these, because of Culprit
+	Latest    time.Time // when the last one broke, for whatever reason
+
+	// Since the client was first seen.
+	AllCompared  uint64
+	AllByCulprit uint64
+
+	// The last break because of Culprit.
+	Last         time.Time
 	Conversation route.Key
 	At           wire.Break
 }
@@ -78,9 +90,9 @@ type prefixWatch struct {
 	order  *list.List // of *trail, latest used first
 	blocks int
 
-	mu       sync.Mutex // guards what follows
-	compared map[clientKey]uint64
-	broken   map[breakKey]*PrefixBreaks
+	mu      sync.Mutex // guards what follows
+	clients map[clientKey]*list.Element
+	seen    *list.List // of *clientTurns, last seen first
 }
 
 type trailKey struct {
@@ -95,18 +107,32 @@ type trail struct {
 
 type clientKey struct{ model, client string }
 
-type breakKey struct {
-	clientKey
-	culprit Culprit
+// clientTurns is what became of the turns of one kind of client.
+type clientTurns struct {
+	key      clientKey
+	compared uint64
+	latest   time.Time // of the breaks
+	// last is a ring: the next turn goes to place compared % prefixWindow. A turn that
+	// continues the one before is 0, one that does not its culprit and one more.
+	last   [prefixWindow]uint8
+	broken [numCulprits]breakCount
+}
+
+// breakCount is of the turns of a client that broke because of one culprit.
+type breakCount struct {
+	turns        uint64
+	last         time.Time
+	conversation route.Key
+	at           wire.Break
 }
 
 func newPrefixWatch() *prefixWatch {
 	return &prefixWatch{
-		queue:    make(chan prompt, prefixQueue),
-		trails:   make(map[trailKey]*list.Element),
-		order:    list.New(),
-		compared: make(map[clientKey]uint64),
-		broken:   make(map[breakKey]*PrefixBreaks),
+		queue:   make(chan prompt, prefixQueue),
+		trails:  make(map[trailKey]*list.Element),
+		order:   list.New(),
+		clients: make(map[clientKey]*list.Element),
+		seen:    list.New(),
 	}
 }
 
@@ -180,22 +206,54 @@ func (w *prefixWatch) note(p *prompt, at *wire.Break) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	client := clientKey{p.model, p.client}
-	if _, known := w.compared[client]; !known && len(w.compared) >= prefixClients {
-		return
-	}
-	w.compared[client]++
+	c := w.client(clientKey{p.model, p.client})
+	place := &c.last[c.compared%prefixWindow]
+	c.compared++
 	if at == nil {
+		*place = 0
 		return
 	}
-	k := breakKey{client, culprit}
-	b := w.broken[k]
-	if b == nil {
-		b = &PrefixBreaks{Client: p.client, Culprit: culprit}
-		w.broken[k] = b
+	*place, c.latest = uint8(culprit)+1, p.at
+	b := &c.broken[culprit]
+	b.turns++
+	b.last, b.conversation, b.at = p.at, p.key, *at
+}
+
+// client returns what is known of a client, which is the one seen last from now on. One
+// that is new takes the room of the one not seen for longest. The caller holds mu.
+func (w *prefixWatch) client(key clientKey) *clientTurns {
+	if e := w.clients[key]; e != nil {
+		w.seen.MoveToFront(e)
+		return e.Value.(*clientTurns) //nolint:errcheck // the list holds these only
 	}
-	b.Broken++
-	b.Last, b.Conversation, b.At = p.at, p.key, *at
+	if w.seen.Len() >= prefixClients {
+		old := w.seen.Remove(w.seen.Back()).(*clientTurns) //nolint:errcheck // the list holds these only
+		delete(w.clients, old.key)
+	}
+	c := &clientTurns{key: key}
+	w.clients[key] = w.seen.PushFront(c)
+	return c
+}
+
+// report counts the last turns; false when none of them broke.
+func (c *clientTurns) report() (PrefixBreaks, bool) {
+	var of [numCulprits]int
+	out := PrefixBreaks{Client: c.key.client, Compared: int(min(c.compared, prefixWindow)), AllCompared: c.compared, Latest: c.latest}
+	for _, turn := range c.last[:out.Compared] {
+		if turn > 0 {
+			out.Broken++
+			of[turn-1]++
+		}
+	}
+	for culprit, n := range of {
+		latest := c.broken[culprit].last.After(c.broken[out.Culprit].last)
+		if n > out.ByCulprit || n > 0 && n == out.ByCulprit && latest {
+			out.Culprit, out.ByCulprit = Culprit(culprit), n
+		}
+	}
+	b := &c.broken[out.Culprit]
+	out.AllByCulprit, out.Last, out.Conversation, out.At = b.turns, b.last, b.conversation, b.at
+	return out, out.Broken > 0
 }
 
 // clockText matches a date or a time of day to the minute.
@@ -231,15 +289,17 @@ func (w *prefixWatch) breaks(model string) []PrefixBreaks {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []PrefixBreaks
-	for k, b := range w.broken {
-		if k.model == model {
-			one := *b
-			one.Compared = w.compared[k.clientKey]
+	for key, e := range w.clients {
+		if key.model != model {
+			continue
+		}
+		//nolint:errcheck // the list holds these only
+		if one, broke := e.Value.(*clientTurns).report(); broke {
 			out = append(out, one)
 		}
 	}
 	slices.SortFunc(out, func(a, b PrefixBreaks) int {
-		return cmp.Or(cmp.Compare(b.Broken, a.Broken), cmp.Compare(a.Client, b.Client), cmp.Compare(a.Culprit, b.Culprit))
+		return cmp.Or(cmp.Compare(b.Broken, a.Broken), cmp.Compare(a.Client, b.Client))
 	})
 	return out
 }
@@ -248,21 +308,17 @@ func (w *prefixWatch) breaks(model string) []PrefixBreaks {
 func (w *prefixWatch) forget(model string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for k := range w.broken {
-		if k.model == model {
-			delete(w.broken, k)
-		}
-	}
-	for k := range w.compared {
-		if k.model == model {
-			delete(w.compared, k)
+	for key, e := range w.clients {
+		if key.model == model {
+			w.seen.Remove(e)
+			delete(w.clients, key)
 		}
 	}
 }
 
-// PrefixBreaks returns, for each kind of client of a model and each likely cause, how
-// often a prompt did not continue the one before of its conversation since the proxy
-// began; most broken turns first.
+// PrefixBreaks returns, for each kind of client of a model, how many of its last turns did
+// not continue the one before of their conversation, and the most frequent cause; most
+// broken turns first. Clients without such a turn are left out.
 func (p *Proxy) PrefixBreaks(model string) []PrefixBreaks { return p.prefixes.breaks(model) }
 
 // watchPrefix hands the prompt of a turn that is being answered to the watch, which owns its

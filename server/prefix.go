@@ -15,7 +15,10 @@ import (
 // of its turns that costs more than a compaction now and then.
 const (
 	breaksEnough = 3
-	breaksShare  = 0.2
+	breaksOneIn  = 5 // of its last turns
+	// breaksOver is the share, one in so many, below which an alarm is over: one that
+	// began again whenever the share crosses one line would be told again and again.
+	breaksOver = 10
 	// breaksFresh is how long after the last one they are on the card.
 	breaksFresh = time.Hour
 	cardBreaks  = 16
@@ -23,7 +26,12 @@ const (
 
 // alarming says whether breaks are worth telling.
 func alarming(b *proxy.PrefixBreaks, now time.Time) bool {
-	return b.Broken >= breaksEnough && float64(b.Broken) >= breaksShare*float64(b.Compared) && now.Sub(b.Last) <= breaksFresh
+	return b.Broken >= breaksEnough && b.Broken*breaksOneIn >= b.Compared && now.Sub(b.Latest) <= breaksFresh
+}
+
+// lasting says whether an alarm that was told goes on.
+func lasting(b *proxy.PrefixBreaks, now time.Time) bool {
+	return b.Broken*breaksOver >= b.Compared && now.Sub(b.Latest) <= breaksFresh
 }
 
 // prefixBreaks returns the alarms of a model as shown.
@@ -34,7 +42,7 @@ func (c *control) prefixBreaks(model string, now time.Time) []*lmwardenv1.Prefix
 			continue
 		}
 		out = append(out, &lmwardenv1.PrefixBreak{
-			Client: b.Client, Culprit: prefixCulprits[b.Culprit], BrokenTurns: b.Broken, ComparedTurns: b.Compared,
+			Client: b.Client, Culprit: prefixCulprits[b.Culprit], BrokenTurns: b.AllByCulprit, ComparedTurns: b.AllCompared,
 			Last: stamp(b.Last), Conversation: keyID(b.Conversation),
 			Byte: known[uint64](b.At.Byte), Block: known[uint64](b.At.Block), Message: prefixMessage(&b),
 		})
@@ -65,8 +73,11 @@ var prefixAdvice = map[proxy.Culprit]string{
 
 // prefixMessage says in one sentence what breaks, where and what to do.
 func prefixMessage(b *proxy.PrefixBreaks) string {
-	client := or(b.Client, "A client without a user agent")
-	return fmt.Sprintf("%s sends prompts that do not continue the ones before: %d of %d turns broke, the last one %s. No cache and no router can help: %s.", client, b.Broken, b.Compared, breakPlace(&b.At), prefixAdvice[b.Culprit])
+	client, share := or(b.Client, "A client without a user agent"), ""
+	if b.ByCulprit < b.Broken {
+		share = fmt.Sprintf(", %d of them for one reason", b.ByCulprit)
+	}
+	return fmt.Sprintf("%s sends prompts that do not continue the ones before: %d of its last %d turns broke%s, the last one %s. No cache and no router can help: %s.", client, b.Broken, b.Compared, share, breakPlace(&b.At), prefixAdvice[b.Culprit])
 }
 
 // breakPlace says where a prompt broke.
@@ -87,20 +98,24 @@ type toldBreak struct {
 }
 
 // watchPrefixes tells when a client begins to break its own prefix, once for each cause
-// until it was quiet for a while.
+// until it hardly does so any more.
 func (r *reconciler) watchPrefixes(entries []*entry) {
 	now := r.now()
 	still := make(map[toldBreak]bool)
 	for _, e := range entries {
 		for _, b := range r.plane.PrefixBreaks(e.name()) {
-			if !alarming(&b, now) {
-				continue
+			for culprit := range prefixCulprits {
+				// Which cause is the most frequent one may change to and fro.
+				if k := (toldBreak{e.name(), b.Client, culprit}); r.toldBreaks[k] && lasting(&b, now) {
+					still[k] = true
+				}
 			}
 			k := toldBreak{e.name(), b.Client, b.Culprit}
-			still[k] = true
-			if !r.toldBreaks[k] {
-				r.events.Add(stats.Event{Severity: stats.Warning, Kind: "prefix_break", Model: e.name(), Replica: -1, Message: prefixMessage(&b)})
+			if !alarming(&b, now) || still[k] {
+				continue
 			}
+			still[k] = true
+			r.events.Add(stats.Event{Severity: stats.Warning, Kind: "prefix_break", Model: e.name(), Replica: -1, Message: prefixMessage(&b)})
 		}
 	}
 	r.toldBreaks = still

@@ -19,12 +19,11 @@ func TestPrefixAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.create(t, "m", 1)
-		see := func(broken, compared uint64) {
+		see := func(b proxy.PrefixBreaks) {
+			b.Client, b.Latest, b.At = "claude-cli/2.1", time.Now(), wire.Break{Section: wire.SectionSystem, Byte: 300, Block: 2}
+			b.AllCompared, b.AllByCulprit = 10_100, 1000
 			r.plane.mu.Lock()
-			r.plane.breaks = []proxy.PrefixBreaks{{
-				Client: "claude-cli/2.1", Culprit: proxy.CulpritAttribution, Broken: broken, Compared: compared,
-				Last: time.Now(), At: wire.Break{Section: wire.SectionSystem},
-			}}
+			r.plane.breaks = []proxy.PrefixBreaks{b}
 			r.plane.mu.Unlock()
 			time.Sleep(2 * heartbeat)
 		}
@@ -37,26 +36,37 @@ func TestPrefixAlarm(t *testing.T) {
 			}
 			return n
 		}
+		const attribution, clock = proxy.CulpritAttribution, proxy.CulpritClock
 		for _, step := range []struct {
-			broken, compared uint64
-			alarms, shown    int
+			broken, compared, by int
+			culprit              proxy.Culprit
+			alarms, shown        int
 		}{
-			{2, 2, 0, 0},   // too few
-			{3, 100, 0, 0}, // a compaction now and then
-			{30, 100, 1, 1},
-			{40, 110, 1, 1}, // told once
+			{2, 2, 2, attribution, 0, 0},     // too few
+			{3, 100, 3, attribution, 0, 0},   // a compaction now and then
+			{19, 100, 19, attribution, 0, 0}, // less than a fifth
+			{20, 100, 8, attribution, 1, 1},  // a fifth, for several reasons
+			{19, 100, 8, attribution, 1, 0},
+			{30, 100, 10, attribution, 1, 1}, // told once
+			{30, 100, 11, clock, 2, 1},       // another reason
+			{30, 100, 12, attribution, 2, 1}, // which was told
+			{9, 100, 9, attribution, 2, 0},   // it is over
+			{20, 100, 20, attribution, 3, 1}, // and begins again
 		} {
-			see(step.broken, step.compared)
+			see(proxy.PrefixBreaks{Culprit: step.culprit, Broken: step.broken, Compared: step.compared, ByCulprit: step.by})
 			got, err := r.routing.GetRouting(t.Context(), &lmwardenv1.GetRoutingRequest{Model: "m"})
 			if err != nil {
 				t.Fatal(err)
 			}
 			shown := got.GetCard().GetPrefixBreaks()
 			if alarms() != step.alarms || len(shown) != step.shown {
-				t.Errorf("%d of %d broken: %d events, %d on the card; want %d and %d", step.broken, step.compared, alarms(), len(shown), step.alarms, step.shown)
+				t.Errorf("%d of %d broken, %d by %d: %d events, %d on the card; want %d and %d", step.broken, step.compared, step.by, step.culprit, alarms(), len(shown), step.alarms, step.shown)
 			}
-			if len(shown) > 0 && (!strings.Contains(shown[0].GetMessage(), "strip_attribution") || shown[0].Byte == nil || shown[0].GetCulprit() != lmwardenv1.PrefixCulprit_PREFIX_CULPRIT_ATTRIBUTION) {
-				t.Errorf("shown %v", shown[0])
+			if len(shown) == 0 {
+				continue
+			}
+			if b := shown[0]; b.GetBrokenTurns() != 1000 || b.GetComparedTurns() != 10_100 || b.GetByte() != 300 || b.GetBlock() != 2 || b.GetCulprit() != prefixCulprits[step.culprit] {
+				t.Errorf("shown %v", b)
 			}
 		}
 		time.Sleep(2 * time.Hour)
@@ -65,6 +75,18 @@ func TestPrefixAlarm(t *testing.T) {
 			t.Errorf("two hours later: %v, %v", got.GetCard().GetPrefixBreaks(), err)
 		}
 	})
+}
+
+func TestPrefixMessageSaysHowManyBrokeForOneReason(t *testing.T) {
+	b := proxy.PrefixBreaks{Client: "agent/1.0", Culprit: proxy.CulpritToolOrder, Compared: 100, Broken: 30, ByCulprit: 18, At: wire.Break{Section: wire.SectionTools, Index: 2}}
+	for by, want := range map[int]string{
+		18: "agent/1.0 sends prompts that do not continue the ones before: 30 of its last 100 turns broke, 18 of them for one reason, the last one at tool 3. No cache and no router can help: it lists the same tools in another order each time; sort them.",
+		30: "agent/1.0 sends prompts that do not continue the ones before: 30 of its last 100 turns broke, the last one at tool 3. No cache and no router can help: it lists the same tools in another order each time; sort them.",
+	} {
+		if b.ByCulprit = by; prefixMessage(&b) != want {
+			t.Errorf("got  %q\nwant %q", prefixMessage(&b), want)
+		}
+	}
 }
 
 func TestEveryCulpritHasAdvice(t *testing.T) {

@@ -44,8 +44,9 @@ type Report struct {
 }
 
 // Report computes all figures. A conversation counts as ended when it has been idle for
-// quiet at now, which is the comparison's end once it has ended; names are what the arms are called in the verdict, and running says whether more
-// turns may come. The seed makes the intervals repeatable.
+// quiet at now, which is the comparison's end once it has ended; names are what the arms
+// are called in the verdict, and running says whether more turns may come. The seed makes
+// the intervals repeatable.
 func (c *Comparison) Report(now time.Time, quiet time.Duration, names [2]string, running bool, seed uint64) *Report {
 	r := &Report{}
 	var s [2]*sample
