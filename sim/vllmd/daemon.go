@@ -30,7 +30,8 @@ type daemon struct {
 	stdout, stderr io.Writer
 	log            *logger
 	signals        chan os.Signal
-	exit           chan int // an exit code from a fault, or from a dead engine
+	exit           chan int    // an exit code from a fault, or from a dead engine
+	death          *time.Timer // of the fault that ends the process; owned by applyFaults
 
 	srv      *server
 	http     *http.Server
@@ -338,14 +339,18 @@ func (d *daemon) drain(budget time.Duration) {
 	}
 }
 
-// applyFaults sets in motion what faults need.
+// applyFaults sets in motion what faults need, and ends what those before them did. It
+// runs once at a time.
 func (d *daemon) applyFaults(on map[string]fault) {
 	_, wedged := on[faultWedge]
 	for _, c := range d.srv.cores {
 		c.freeze(wedged)
 	}
+	if d.death != nil {
+		d.death.Stop()
+	}
 	if f, ok := on[faultDie]; ok {
-		time.AfterFunc(f.duration, func() {
+		d.death = time.AfterFunc(f.duration, func() {
 			select {
 			case d.exit <- f.number:
 			default:

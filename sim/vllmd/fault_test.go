@@ -2,11 +2,17 @@ package vllmd
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/lmwarden/lmwarden/sim/engine"
 )
 
 func TestParseFaults(t *testing.T) {
@@ -86,6 +92,95 @@ func TestFaults(t *testing.T) {
 	if res, answer := send(t, http.MethodPost, url+"/sim/fault", `{"fault":"nonsense"}`); res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "nonsense") {
 		t.Errorf("an unknown fault gave %d %s", res.StatusCode, answer)
 	}
+}
+
+// TestCutIsExact counts the words that come before a stream breaks off: each is a token.
+func TestCutIsExact(t *testing.T) {
+	s, url := testServer(t)
+	const words = 50
+	ask := func(path string, tokens int) (said []string, ended bool) {
+		t.Helper()
+		body := fmt.Sprintf(`{"model":"tiny","max_tokens":%d,"stream":true,"messages":[{"role":"user","content":"hi"}]}`, tokens)
+		res, err := http.Post(url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		raw, err := io.ReadAll(res.Body)
+		text := ""
+		for _, m := range regexp.MustCompile(`"(?:content|text)":"([^"]*)"`).FindAllStringSubmatch(string(raw), -1) {
+			text += m[1]
+		}
+		ended = strings.Contains(string(raw), "[DONE]") || strings.Contains(string(raw), "message_stop")
+		if ended != (err == nil) || !ended && regexp.MustCompile(`"(?:finish|stop)_reason":"`).Match(raw) {
+			t.Errorf("%s: the stream ended with %v: %s", path, err, raw)
+		}
+		return strings.Fields(text), ended
+	}
+	for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
+		s.faults.set(nil)
+		whole, ended := ask(path, words)
+		if len(whole) != words || !ended {
+			t.Fatalf("%s: the whole answer is %q", path, whole)
+		}
+		for _, c := range []struct {
+			cut, tokens, said int
+			ended             bool
+		}{{1, words, 1, false}, {5, words, 5, false}, {words, words, words, false}, {words + 1, words, words, true}, {5, 4, 4, true}} {
+			s.faults.set(map[string]fault{faultCut: {name: faultCut, number: c.cut}})
+			if said, ended := ask(path, c.tokens); !slices.Equal(said, whole[:c.said]) || ended != c.ended {
+				t.Errorf("%s, cut=%d of %d tokens: %q, ended %v; want the first %d words and %v", path, c.cut, c.tokens, said, ended, c.said, c.ended)
+			}
+		}
+	}
+}
+
+// TestCutOfALongStream has a fault come when a stream is past its number: nothing more is
+// told.
+func TestCutOfALongStream(t *testing.T) {
+	f := &faults{on: map[string]fault{faultCut: {number: 5}}}
+	for _, c := range []struct{ told, output, left int }{{0, 4, 4}, {4, 5, 5}, {2, 9, 5}, {7, 9, 7}} {
+		ev := engine.Event{Output: c.output, Done: true}
+		if cut := f.cut(&ev, c.told); cut != (c.output >= 5) || ev.Output != c.left || ev.Done == cut {
+			t.Errorf("at %d of %d tokens: cut %v, %+v; want %d tokens", c.told, c.output, cut, ev, c.left)
+		}
+	}
+}
+
+// TestDeathIsCalledOff ends a fault before its time has come, and replaces one.
+func TestDeathIsCalledOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &daemon{exit: make(chan int, 1), srv: &server{faults: &faults{}}}
+		d.srv.faults.onChange = d.applyFaults
+		for _, step := range []struct {
+			fault string
+			after time.Duration
+			code  int // 0 for none
+		}{
+			{"die=3@10s", 10*time.Second - 1, 0},
+			{"", time.Minute, 0},
+			{"die=4@10s", 5 * time.Second, 0},
+			{"die=5@20s,wedge", 20*time.Second - 1, 0},
+			{"die=6@20s", 20 * time.Second, 6},
+			{"die=7", 0, 7},
+		} {
+			on, err := parseFaults(step.fault)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.srv.faults.set(on)
+			time.Sleep(step.after)
+			synctest.Wait()
+			code := 0
+			select {
+			case code = <-d.exit:
+			default:
+			}
+			if code != step.code {
+				t.Errorf("%v after %q the process exits with %d, want %d; 0 is not at all", step.after, step.fault, code, step.code)
+			}
+		}
+	})
 }
 
 // TestDeadEngine checks what clients see of an engine that has died under them.

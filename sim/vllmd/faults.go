@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lmwarden/lmwarden/sim/engine"
 )
 
 // The names of faults; doc.go says what they do.
@@ -69,9 +71,10 @@ func parseFault(text string) (fault, error) {
 }
 
 // faults holds the faults that are on. onChange, set once before use, is told of
-// those that need somebody to act.
+// those that need somebody to act, of one change after the other.
 type faults struct {
-	mu       sync.Mutex
+	changing sync.Mutex // held over a whole change
+	mu       sync.Mutex // guards on and since
 	on       map[string]fault
 	since    time.Time
 	onChange func(map[string]fault)
@@ -95,12 +98,13 @@ func parseFaults(list string) (map[string]fault, error) {
 
 // set replaces all faults.
 func (f *faults) set(on map[string]fault) {
+	f.changing.Lock()
+	defer f.changing.Unlock()
 	f.mu.Lock()
 	f.on, f.since = on, time.Now()
-	change := f.onChange
 	f.mu.Unlock()
-	if change != nil {
-		change(on)
+	if f.onChange != nil {
+		f.onChange(on)
 	}
 }
 
@@ -121,10 +125,16 @@ func (f *faults) get(name string) (fault, bool) {
 	return v, ok
 }
 
-// cutAfter is the number of tokens after which streams break off; 0 for never.
-func (f *faults) cutAfter() int {
-	v, _ := f.get(faultCut)
-	return v.number
+// cut is true when a stream that has told of so many tokens is to break off behind an
+// event, and then takes from the event what comes after the cut. The fault may have come
+// when the stream was past it.
+func (f *faults) cut(ev *engine.Event, told int) bool {
+	v, on := f.get(faultCut)
+	if !on || ev.Output < v.number {
+		return false
+	}
+	ev.Output, ev.Done = max(v.number, told), false
+	return true
 }
 
 // serve shows and sets the faults.

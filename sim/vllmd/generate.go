@@ -180,14 +180,19 @@ func (s *server) generateStream(w http.ResponseWriter, r *http.Request, c *call,
 		for i, q := range c.seqs {
 			ev, err := flown.streams[i].state()
 			if ev.Output > q.latest.Output {
+				cut := s.faults.cut(&ev, q.told)
 				q.latest = ev
 				if !begun {
 					buf, begun = append(buf, f.open(c)...), true
 				}
-				if n := s.faults.cutAfter(); n > 0 && ev.Output >= n {
+				if ev.Output > q.told {
+					buf = append(buf, f.token(c, q, q.advance())...)
+				}
+				if cut {
+					_, _ = w.Write(buf) // both fail only when the client has gone
+					_ = out.Flush()
 					panic(http.ErrAbortHandler) // breaks the connection, as a dying process does
 				}
-				buf = append(buf, f.token(c, q, q.advance())...)
 				if ev.Done {
 					left--
 				}
