@@ -57,8 +57,11 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 			"and print what the client measured. Arms switch the model's routing: off, on, or a\n" +
 			"policy by its name (" + strings.Join(armNames(), ", ") + ").\n" +
 			"Afterwards the routing is as before. With --url any OpenAI or Anthropic endpoint is\n" +
-			"measured, as one arm. What runs when a step ends is cut and never counted. An\n" +
-			"interrupt prints what was measured; --resume FILE goes on from there.",
+			"measured, as one arm: so is a model that the daemon's configuration file declares,\n" +
+			"since its routing cannot be switched. What runs when a step ends is cut and never\n" +
+			"counted, and of a warm-up only failures are. A trace is played once, to its end or that\n" +
+			"of --duration. An interrupt prints what was measured; --resume FILE goes on from there\n" +
+			"and measures again what failed as a whole.",
 		Example: "  lmwarden bench sessions --arms off,on --steps 4,8,16,24,32 --duration 3m\n" +
 			"  lmwarden bench sessions --arms off,hash,on --steps 8 --rounds 4 -o html > report.html\n" +
 			"  lmwarden bench sessions --url http://10.0.0.5:8000 --model qwen3-4b --api chat",
@@ -69,7 +72,7 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 	fl.StringSliceVar(&f.arms, "arms", []string{"off", "on"}, "arms in the order of the first step; each following step and round turns it around")
 	fl.IntSliceVar(&f.steps, "steps", []int{4, 8}, "numbers of sessions at the same time")
 	fl.DurationVar(&f.duration, "duration", time.Minute, "length of a step")
-	fl.DurationVar(&f.warmup, "warmup", 0, "time before each step that is not counted")
+	fl.DurationVar(&f.warmup, "warmup", 0, "time before each step of which only failures are counted")
 	fl.IntVar(&f.rounds, "rounds", 1, "how often each step is run, for confidence intervals")
 	fl.StringVar(&f.load, "load", "seed", "what the clients do; \"lmwarden simulate --list\" describes the loads")
 	fl.StringVar(&f.think, "think", "", "pause between turns in seconds: fixed:0.4, exp:5, uniform:1-20 or mix")
@@ -105,6 +108,7 @@ type benchSettings struct {
 	WarmSeconds float64    `json:"warmSeconds,omitempty"`
 	Load        bench.Load `json:"load"`
 	Trace       string     `json:"trace,omitempty"`
+	TraceSHA256 string     `json:"traceSHA256,omitempty"`
 	SamePrompts bool       `json:"samePrompts"`
 	Version     string     `json:"version"`
 }
@@ -178,6 +182,9 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 	settings := benchSettings{
 		URL: target.url, Model: target.model, API: f.api, Seed: f.seed, StepSeconds: f.duration.Seconds(), WarmSeconds: f.warmup.Seconds(),
 		Load: ramp.Step.Load, Trace: f.trace, SamePrompts: f.same, Version: versionText(),
+	}
+	if settings.TraceSHA256, err = traceSHA256(f.trace); err != nil {
+		return usageErrorf("%w", err)
 	}
 	ledger, err := report.OpenLedger(f.resume, settings)
 	if err != nil {
@@ -284,7 +291,7 @@ func (a *app) printBench(runs []report.Run, target benchTarget, set benchSetting
 func stepText(set benchSettings) string {
 	text := fmt.Sprintf("%g s", set.StepSeconds)
 	if set.WarmSeconds > 0 {
-		text += fmt.Sprintf(" after %g s that are not counted", set.WarmSeconds)
+		text += fmt.Sprintf(" after %g s of which only failures are counted", set.WarmSeconds)
 	}
 	return text + ", arms in turned order from step to step"
 }

@@ -19,9 +19,11 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lmwarden/lmwarden/bench/report"
+	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
 	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
@@ -34,6 +36,7 @@ func TestBenchRefusals(t *testing.T) {
 		"step of -1m":          {"--duration", "-1m"},
 		"step of 0 sessions":   {"--steps", "4,0"},
 		"-2 rounds":            {"--rounds", "-2"},
+		"warm-up of -1s":       {"--warmup", "-1s"},
 		"no load":              {"--load", "heavy"},
 		"think time":           {"--think", "often"},
 		"choose messages":      {"--api", "soap"},
@@ -51,6 +54,78 @@ func TestBenchRefusals(t *testing.T) {
 		if got := box.lmwarden(t, "bench", "sessions", "--arms", arm); got.code != exitUsage || !strings.Contains(got.err, arm) {
 			t.Errorf("arm %s: exit code %d: %s", arm, got.code, got.err)
 		}
+	}
+}
+
+// routingChanges counts those that were asked for.
+func routingChanges(box *fakeBox) (n int) {
+	for _, call := range box.calls {
+		if _, ok := call.(*lmwardenv1.UpdateRoutingRequest); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// TestBenchDeclaredModel refuses before anything is sent, and names the way that there is.
+func TestBenchDeclaredModel(t *testing.T) {
+	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
+	defer endpoint.Close()
+	box := newFakeBox(t)
+	box.inference, box.declared = endpoint.URL, "/etc/lmwarden.yaml"
+	got := box.lmwarden(t, "bench", "sessions", "--steps", "1", "--duration", "1s")
+	want := `model "qwen3-4b" is declared in /etc/lmwarden.yaml and is read-only here, so no arm can be switched; measure it as it is with --url ` + endpoint.URL + " --model qwen3-4b"
+	if got.code != exitConflict || !strings.Contains(got.err, want) || got.stdout != "" || routingChanges(box) != 0 {
+		t.Errorf("exit code %d, %d changes: %s%s; want %s", got.code, routingChanges(box), got.err, got.stdout, want)
+	}
+}
+
+// TestBenchNothingToRestore leaves the routing alone when no arm came into force.
+func TestBenchNothingToRestore(t *testing.T) {
+	box := newFakeBox(t)
+	box.inference, box.readOnly = newEndpoint(t), connect.Errorf(connect.CodeInvalidArgument, "no such policy")
+	got := box.lmwarden(t, "bench", "sessions", "--steps", "1", "--duration", "1s")
+	if got.code == 0 || !strings.Contains(got.err, "no such policy") || strings.Contains(got.err, "as it was before") || routingChanges(box) != 1 {
+		t.Errorf("exit code %d, %d changes: %s; want the refusal of the only one", got.code, routingChanges(box), got.err)
+	}
+}
+
+// TestBenchTrace ends with the trace, measures nothing of one that ends within the warm-up,
+// and does not go on from the steps of another one of the same name.
+func TestBenchTrace(t *testing.T) {
+	box := newFakeBox(t)
+	box.inference = newEndpoint(t)
+	trace, file := filepath.Join(t.TempDir(), "trace.jsonl"), filepath.Join(t.TempDir(), "series.json")
+	write := func(output int) {
+		line := fmt.Sprintf(`{"at":0.1,"conversation":"a","prompt":10,"output":%d}`, output)
+		if err := os.WriteFile(trace, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	play := func(more ...string) command {
+		return box.lmwarden(t, append([]string{
+			"bench", "sessions", "--arms", "off", "--trace", trace, "--duration", "30m", "-o", "json",
+		}, more...)...)
+	}
+	write(5)
+	got := play("--warmup", "5m")
+	if got.code != exitFailure || got.stdout != "" || !strings.Contains(got.err, ", within the warm-up of 5m0s; nothing was measured") {
+		t.Errorf("within the warm-up: exit code %d: %s%s", got.code, got.stdout, got.err)
+	}
+	var series struct {
+		Settings benchSettings
+		PerRun   []report.Run
+	}
+	got = play("--resume", file)
+	if err := json.Unmarshal([]byte(got.stdout), &series); err != nil || got.code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.err)
+	}
+	if len(series.PerRun) != 1 || *series.PerRun[0].Requests != 1 || series.PerRun[0].Seconds > 60 || len(series.Settings.TraceSHA256) != 64 {
+		t.Errorf("%+v; want one request in a moment, and the hash of the trace", series)
+	}
+	write(6)
+	if got = play("--resume", file); got.code != exitUsage || !strings.Contains(got.err, "a series with other settings") {
+		t.Errorf("another trace: exit code %d: %s%s", got.code, got.stdout, got.err)
 	}
 }
 

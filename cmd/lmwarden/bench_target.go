@@ -141,6 +141,15 @@ func (a *app) benchTarget(ctx context.Context, f benchFlags) (benchTarget, error
 	if err != nil {
 		return benchTarget{}, err
 	}
+	// Before anything is sent: every arm would be refused.
+	m, err := cs.models.GetModel(ctx, &lmwardenv1.GetModelRequest{Name: model})
+	if err != nil {
+		return benchTarget{}, err
+	}
+	if file := m.GetModel().GetDeclaredIn(); file != "" {
+		return benchTarget{}, &codeError{exitConflict, fmt.Errorf("model %q is declared in %s and is read-only here, so no arm can be switched; measure it as it is with --url %s --model %s",
+			model, file, info.GetInfo().GetInferenceUrl(), model)}
+	}
 	card, err := cs.routing.GetRouting(ctx, &lmwardenv1.GetRoutingRequest{Model: model})
 	if err != nil {
 		return benchTarget{}, err
@@ -160,7 +169,7 @@ func (a *app) benchTarget(ctx context.Context, f benchFlags) (benchTarget, error
 }
 
 // switchBy lets the arms be switched through the daemon, and puts the model's own
-// settings back at the end.
+// settings back at the end if any arm was.
 func (t *benchTarget) switchBy(ctx context.Context, cs *clients, before *lmwardenv1.RoutingSettings) {
 	model := t.model
 	update := func(ctx context.Context, settings *lmwardenv1.RoutingSettings) error {
@@ -169,14 +178,22 @@ func (t *benchTarget) switchBy(ctx context.Context, cs *clients, before *lmwarde
 		})
 		return err
 	}
+	changed := false
 	t.change = func(ctx context.Context, arm string) error {
 		settings, err := armSettings(arm, before)
 		if err != nil {
 			return err
 		}
-		return update(ctx, settings)
+		err = update(ctx, settings)
+		if err == nil || ctx.Err() != nil { // the daemon may have made one that was cut off
+			changed = true
+		}
+		return err
 	}
 	t.restore = func() error {
+		if !changed {
+			return nil
+		}
 		// Also after an interrupt: the user's own settings must come back.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()

@@ -7,7 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lmwarden/lmwarden/bench/report"
@@ -85,5 +88,36 @@ func TestBenchURL(t *testing.T) {
 	got = lmwarden(t, nil, "", "bench", "sessions", "--url", page.URL, "--model", "m")
 	if got.code != exitFailure || !strings.Contains(got.err, "cannot be measured") || !strings.Contains(got.err, "404") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
+
+// TestBenchWarmup answers in the warm-up what no figure counts.
+func TestBenchWarmup(t *testing.T) {
+	answers, err := url.Parse(newEndpoint(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(answers)
+	var requests atomic.Int32
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+	defer endpoint.Close()
+	got := lmwarden(t, nil, "", "bench", "sessions", "--url", endpoint.URL, "--model", "m", "--steps", "1",
+		"--warmup", "500ms", "--duration", "1s", "--think", "fixed:0.02", "-o", "json")
+	var series struct {
+		Settings benchSettings
+		PerRun   []report.Run
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &series); err != nil || got.code != 0 || len(series.PerRun) != 1 {
+		t.Fatalf("exit code %d, %v: %s%s", got.code, err, got.stdout, got.err)
+	}
+	if series.Settings.WarmSeconds != 0.5 || series.PerRun[0].Seconds != 1 {
+		t.Errorf("%g s after %g; want 1 after 0.5", series.PerRun[0].Seconds, series.Settings.WarmSeconds)
+	}
+	// Two are of the calibration, and one may be cut at the end.
+	if counted, sent := int(*series.PerRun[0].Requests), int(requests.Load())-2; counted < 1 || counted > sent-2 {
+		t.Errorf("%d of %d requests were counted; those of the warm-up must not", counted, sent)
 	}
 }

@@ -33,7 +33,9 @@ func (b *fakeBox) ListModels(context.Context, *lmwardenv1.ListModelsRequest) (*l
 }
 
 func (b *fakeBox) GetModel(_ context.Context, r *lmwardenv1.GetModelRequest) (*lmwardenv1.GetModelResponse, error) {
-	return &lmwardenv1.GetModelResponse{Model: fakeModel()}, has(r.GetName())
+	m := fakeModel()
+	m.DeclaredIn = b.declared
+	return &lmwardenv1.GetModelResponse{Model: m}, has(r.GetName())
 }
 
 func (b *fakeBox) CreateModel(_ context.Context, r *lmwardenv1.CreateModelRequest) (*lmwardenv1.CreateModelResponse, error) {
@@ -132,6 +134,9 @@ func (b *fakeBox) GetRouting(_ context.Context, r *lmwardenv1.GetRoutingRequest)
 
 func (b *fakeBox) UpdateRouting(_ context.Context, r *lmwardenv1.UpdateRoutingRequest) (*lmwardenv1.UpdateRoutingResponse, error) {
 	b.asked(r)
+	if b.readOnly != nil {
+		return nil, b.readOnly
+	}
 	return &lmwardenv1.UpdateRoutingResponse{Card: fakeCard()}, has(r.GetModel())
 }
 

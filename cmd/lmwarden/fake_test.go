@@ -50,6 +50,8 @@ type fakeBox struct {
 	inference string   // what GetInfo tells
 	keys      bool     // and whether a key is asked for
 	models    []string // names of those that there are; nil is one
+	declared  string   // file that declares them; empty is none
+	readOnly  error    // answered to a change of the routing when set
 
 	mu    sync.Mutex
 	fail  error // answered to every call when set

@@ -44,13 +44,21 @@ func (f simulateFlags) settings(c simrun.Config) (simulateSettings, error) {
 		s.Load = &c.Load
 		return s, nil
 	}
-	data, err := os.ReadFile(f.trace)
+	s.TraceSHA256, err = traceSHA256(f.trace)
+	return s, err
+}
+
+// traceSHA256 tells one trace from another of the same name; empty without a trace.
+func traceSHA256(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(file)
 	if err != nil {
-		return s, fmt.Errorf("the trace cannot be read: %w", err)
+		return "", fmt.Errorf("the trace cannot be read: %w", err)
 	}
 	sum := sha256.Sum256(data)
-	s.TraceSHA256 = hex.EncodeToString(sum[:])
-	return s, nil
+	return hex.EncodeToString(sum[:]), nil
 }
 
 // config returns the configuration of one run.
