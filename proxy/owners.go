@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/route"
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // ownersBound is how many stored responses are remembered; the oldest go first.
@@ -74,10 +75,17 @@ func (x *exchange) remember(id string) {
 	})
 }
 
-// carryToOwner takes the request for a stored response to the replica that holds it.
+// carryToOwner takes the request for a stored response to the replica that holds it. A look
+// at one counts for its key as any request does: it may be a stream that stays open. What
+// ends work is always let in.
 func (x *exchange) carryToOwner() error {
 	if err := x.authorize(); err != nil {
 		return err
+	}
+	if x.api == wire.APIResponseGet {
+		if err := x.limit(x.table.limiters[x.tenant]); err != nil {
+			return err
+		}
 	}
 	if err := x.readBody(); err != nil {
 		return err

@@ -110,3 +110,37 @@ func TestMakerOfStoredAnswerRestarted(t *testing.T) {
 		b.wantIdle()
 	})
 }
+
+// A look at a stored response counts for its key, a stream of it for as long as it is
+// open; a cancellation is always let in.
+func TestLooksAtStoredAnswersAreLimited(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := limited(t, true, Limits{Concurrent: 1, RequestsPerMinute: 3}, storesResponses())
+		key := []string{"Authorization", "Bearer secret"}
+		if got := b.post("/v1/responses", `{"model":"m","input":"x"}`, key...); got.status != 200 {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		const path, cancel = "/v1/responses/resp_1?stream=true", "/v1/responses/resp_1/cancel"
+		look := func() gotReply {
+			ctx, leave := context.WithTimeout(context.Background(), time.Millisecond)
+			defer leave()
+			return b.do(b.request(ctx, path, "", key...))
+		}
+		for range 2 {
+			ctx, leave := context.WithCancel(context.Background())
+			go b.do(b.request(ctx, path, "", key...))
+			synctest.Wait()
+			wantLimited(t, look(), "1", "1 request at once")
+			if got := b.post(cancel, "{}", key...); got.status != 200 {
+				t.Errorf("a cancellation: got %d %s", got.status, got.body)
+			}
+			leave()
+			synctest.Wait()
+		}
+		wantLimited(t, look(), "20", "3 requests a minute")
+		if got := b.post(cancel, "{}", key...); got.status != 200 {
+			t.Errorf("a cancellation: got %d %s", got.status, got.body)
+		}
+		b.wantIdle()
+	})
+}
