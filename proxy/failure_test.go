@@ -74,6 +74,25 @@ func TestCutMidStreamIsNoCleanEnd(t *testing.T) {
 	}
 }
 
+// The stream of a stored response that is cut ends with an error event too, numbered
+// behind the last event that came.
+func TestCutLookAtStoredAnswerIsNoCleanEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		event := "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\",\"sequence_number\":4}\n\n"
+		b := newBox(t, 1, once(storesResponses(), cutAfter([]string{event})))
+		b.post("/v1/responses", `{"model":"m","input":"x"}`)
+		got := b.post("/v1/responses/resp_1?stream=true", "")
+		want := event + `event: error` + "\n" + `data: {"type":"error","code":"BadGatewayError","message":"The replica closed the connection`
+		if got.status != 200 || got.err == nil || !strings.HasPrefix(got.body, want) || !strings.HasSuffix(got.body, `"sequence_number":5}`+"\n\n") {
+			t.Errorf("got %d %v %q", got.status, got.err, got.body)
+		}
+		b.wantIdle()
+		if r := b.lastRecord(); r.Status != http.StatusBadGateway || r.Error == "" {
+			t.Errorf("recorded as %d %q", r.Status, r.Error)
+		}
+	})
+}
+
 // dead answers as vLLM's front end does when its engine is dead.
 func dead(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")

@@ -187,7 +187,7 @@ func (x *exchange) refuse(err error) {
 	}
 	if x.reply.sent() {
 		x.status = what.status
-		if x.streaming {
+		if x.streaming || x.flow != nil { // the engine may stream where no body asked for it
 			_ = x.reply.write(x.errorFrame(what), false) // the connection is cut next anyway
 		}
 		panic(http.ErrAbortHandler)
