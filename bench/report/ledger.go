@@ -8,13 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Ledger keeps the finished runs of a series. With a path it writes them to a file
 // after each one, and finds them there when the series is begun again.
 type Ledger struct {
-	path string
-	file ledgerFile
+	path   string
+	file   ledgerFile
+	failed []Run // of this time, in no file
 }
 
 // ledgerFile is the form of the file.
@@ -64,10 +66,14 @@ func (l *Ledger) Find(arm string, sessions, round int) (Run, bool) {
 	return Run{}, false
 }
 
-// Add keeps a run. A partial one is not kept, and none without a request that succeeded
-// and with some that failed: the series will repeat it.
+// Add keeps a run, but for a partial one: the series will repeat it. It will also repeat
+// one whose requests all failed, which is in [Ledger.All] and in no file.
 func (l *Ledger) Add(r Run) error {
-	if r.Partial || r.failed() {
+	switch {
+	case r.Partial:
+		return nil
+	case r.failed():
+		l.failed = append(l.failed, r)
 		return nil
 	}
 	l.file.Runs = append(l.file.Runs, r)
@@ -79,6 +85,10 @@ func (l *Ledger) Add(r Run) error {
 
 // Runs returns what the ledger holds, in the order in which it came.
 func (l *Ledger) Runs() []Run { return l.file.Runs }
+
+// All returns what the ledger holds, and behind that the runs of this time whose requests
+// all failed.
+func (l *Ledger) All() []Run { return slices.Concat(l.file.Runs, l.failed) }
 
 // save replaces the file as a whole, so that an interrupted write loses nothing.
 func (l *Ledger) save() error {

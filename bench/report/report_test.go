@@ -197,6 +197,9 @@ func TestLedger(t *testing.T) {
 	if err := l.Add(dead); err != nil {
 		t.Fatal(err)
 	}
+	if all := l.All(); len(l.Runs()) != 6 || len(all) != 7 || !reflect.DeepEqual(all[6], dead) {
+		t.Errorf("%d runs are kept and %d are known, want 6 and 7 with the failed one", len(l.Runs()), len(all))
+	}
 	again, err := OpenLedger(path, settings)
 	if err != nil {
 		t.Fatal(err)

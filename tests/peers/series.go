@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		text, err = text+both, failed
 	}
 	fmt.Fprint(stdout, text)
-	if len(s.ledger.Runs()) > 0 && set.out != "" && err == nil {
+	if len(s.ledger.All()) > 0 && set.out != "" && err == nil {
 		err = replaceMarked(set.out, text)
 	}
 	return err

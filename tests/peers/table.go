@@ -19,7 +19,7 @@ func (s *series) table(interrupted bool) string {
 	heads := append(report.Headings(false), "errors")
 	writeRow(&b, heads)
 	writeRow(&b, slices.Repeat([]string{"---"}, len(heads)))
-	for _, row := range report.Summarize(s.ledger.Runs()) {
+	for _, row := range report.Summarize(s.ledger.All()) {
 		writeRow(&b, cells(row))
 	}
 	if interrupted {
@@ -28,7 +28,7 @@ func (s *series) table(interrupted bool) string {
 	for _, text := range s.problems {
 		fmt.Fprintf(&b, "\nNot measured: %s.\n", strings.TrimSuffix(text, "."))
 	}
-	for _, row := range report.Summarize(s.ledger.Runs()) {
+	for _, row := range report.Summarize(s.ledger.All()) {
 		for _, run := range row.PerRun {
 			if run.Problem != "" {
 				fmt.Fprintf(&b, "\n%s, %d sessions, round %d, first error: %s.\n", run.Arm, run.Sessions, run.Round, strings.TrimSuffix(strings.TrimSpace(run.Problem), "."))

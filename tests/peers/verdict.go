@@ -18,7 +18,7 @@ const (
 // verdict says for each number of sessions how our default compares with the seed's rule
 // and with the best peer.
 func (s *series) verdict() string {
-	rows := report.Summarize(s.ledger.Runs())
+	rows := report.Summarize(s.ledger.All())
 	var b strings.Builder
 	for _, sessions := range s.Steps {
 		find := func(name string) *report.Row {

@@ -61,7 +61,7 @@ func (s *series) beside(ctx context.Context) (string, error) {
 	writeRow(&b, []string{"arm", "sessions", "output tok/min, real", "virtual", "apart", "hits %, real", "virtual", "TTFB p50 s, real", "virtual", "TTFB mean s, real", "virtual"})
 	writeRow(&b, []string{"---", "---", "---", "---", "---", "---", "---", "---", "---", "---", "---"})
 	furthest := 0.0
-	for _, row := range report.Summarize(s.ledger.Runs()) {
+	for _, row := range report.Summarize(s.ledger.All()) {
 		policy, own := policies[row.Arm]
 		if !own || row.HitPercent == nil || row.TTFBP50Seconds == nil {
 			continue
