@@ -75,12 +75,12 @@ func (t *Turn) Stayed() (stayed, known bool) {
 	return known && t.Before == t.Answer.Replica, known
 }
 
+// ended is when its answer did.
+func (t *Turn) ended() time.Time { return t.Sent.Add(t.Answer.Duration) }
+
 // failurePause is how long a slot waits after a failure, so that a dead endpoint is
 // not asked a thousand times a second.
 const failurePause = time.Second
-
-// ended is when its answer did.
-func (t *Turn) ended() time.Time { return t.Sent.Add(t.Answer.Duration) }
 
 // Run keeps Sessions slots busy for Duration and returns what they measured. When
 // ctx ends first the step so far is returned, marked as partial. A trace that ends within

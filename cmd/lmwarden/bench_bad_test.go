@@ -10,8 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -243,22 +241,10 @@ func TestBenchInterrupted(t *testing.T) {
 
 // TestBenchResumeFailed measures a step again in which every request failed.
 func TestBenchResumeFailed(t *testing.T) {
-	answers, err := url.Parse(newEndpoint(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(answers)
 	var requests atomic.Int32
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if requests.Add(1) == 3 { // after the two of the calibration
-			http.Error(w, "full", http.StatusServiceUnavailable)
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	defer endpoint.Close()
+	endpoint := newEndpointThat(t, func() bool { return requests.Add(1) != 3 }) // after the two of the calibration
 	args := []string{
-		"bench", "sessions", "--url", endpoint.URL, "--model", "m", "--steps", "1", "--duration", "1s",
+		"bench", "sessions", "--url", endpoint, "--model", "m", "--steps", "1", "--duration", "1s",
 		"--resume", filepath.Join(t.TempDir(), "series.json"), "-o", "json",
 	}
 	got := lmwarden(t, nil, "", args...)

@@ -91,20 +91,31 @@ func TestBenchURL(t *testing.T) {
 	}
 }
 
-// TestBenchWarmup answers in the warm-up what no figure counts.
-func TestBenchWarmup(t *testing.T) {
-	answers, err := url.Parse(newEndpoint(t))
+// newEndpointThat is newEndpoint, which is asked before each request whether it answers; a
+// request that it does not is refused with 503.
+func newEndpointThat(t *testing.T, answers func() bool) string {
+	t.Helper()
+	behind, err := url.Parse(newEndpoint(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(answers)
-	var requests atomic.Int32
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answers() {
+			http.Error(w, "full", http.StatusServiceUnavailable)
+			return
+		}
 		proxy.ServeHTTP(w, r)
 	}))
-	defer endpoint.Close()
-	got := lmwarden(t, nil, "", "bench", "sessions", "--url", endpoint.URL, "--model", "m", "--steps", "1",
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestBenchWarmup answers in the warm-up what no figure counts.
+func TestBenchWarmup(t *testing.T) {
+	var requests atomic.Int32
+	endpoint := newEndpointThat(t, func() bool { requests.Add(1); return true })
+	got := lmwarden(t, nil, "", "bench", "sessions", "--url", endpoint, "--model", "m", "--steps", "1",
 		"--warmup", "500ms", "--duration", "1s", "--think", "fixed:0.02", "-o", "json")
 	var series struct {
 		Settings benchSettings
