@@ -273,9 +273,12 @@ func (s *Server) serve(name string, l net.Listener, cert *certificate, h http.Ha
 	}
 	requests, cancel := context.WithCancel(context.Background())
 	srv := &http.Server{
-		Handler:           h,
-		Protocols:         protocols,
-		ReadHeaderTimeout: 10 * time.Second,
+		Handler:   h,
+		Protocols: protocols,
+		// It holds nothing of an engine, and a box so busy that it takes long to get there
+		// must not turn requests away: the one that is cut in its first line is answered
+		// with 400, which no client tries again.
+		ReadHeaderTimeout: time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          debugLogger(s.log, name),
 		BaseContext:       func(net.Listener) context.Context { return requests },
