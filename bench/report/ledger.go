@@ -37,16 +37,12 @@ func OpenLedger(path string, settings any) (*Ledger, error) {
 	if path == "" {
 		return l, nil
 	}
-	data, err := os.ReadFile(path)
+	found, err := readLedger(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l, l.save()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the series cannot be resumed: %w", err)
-	}
-	var found ledgerFile
-	if err := json.Unmarshal(data, &found); err != nil {
-		return nil, fmt.Errorf("%s is not the file of a series (%w); name another file", path, err)
+		return nil, err
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, found.Settings); err != nil || !bytes.Equal(compact.Bytes(), mine) {
@@ -54,6 +50,44 @@ func OpenLedger(path string, settings any) (*Ledger, error) {
 	}
 	l.file.Runs = found.Runs
 	return l, nil
+}
+
+// KeptSettings reads the settings of the series that path keeps into settings; false when
+// there is none yet. What a series has measured before its first run is found there when
+// it goes on.
+func KeptSettings(path string, settings any) (bool, error) {
+	if path == "" {
+		return false, nil
+	}
+	found, err := readLedger(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if err := json.Unmarshal(found.Settings, settings); err != nil {
+		return false, notALedger(path, err)
+	}
+	return true, nil
+}
+
+// readLedger reads the file of a series. The error of a file that does not exist is
+// [fs.ErrNotExist].
+func readLedger(path string) (ledgerFile, error) {
+	var found ledgerFile
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return found, fmt.Errorf("the series cannot be resumed: %w", err)
+	}
+	if err := json.Unmarshal(data, &found); err != nil {
+		return found, notALedger(path, err)
+	}
+	return found, nil
+}
+
+func notALedger(path string, err error) error {
+	return fmt.Errorf("%s is not the file of a series (%w); name another file", path, err)
 }
 
 // Find returns a run that is in the ledger already. Partial ones do not count.

@@ -83,7 +83,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	fl.IntVar(&f.batched, "max-num-batched-tokens", 2048, "tokens of one step of a replica")
 	fl.IntVar(&f.threshold, "spill-threshold", 0, "requests in flight at which turns leave their home; 0 is a quarter of --max-num-seqs")
 	fl.StringVar(&f.resume, "resume", "", "file that keeps what is done, and from which the series goes on")
-	fl.StringVar(&f.calibrate, "calibrate", "", "URL of an idle vLLM to measure first; the preset's card is fitted to its counters")
+	fl.StringVar(&f.calibrate, "calibrate", "", "URL of an idle vLLM to measure first; the preset's card is fitted to its counters (a series that goes on with --resume has them)")
 	fl.StringVar(&f.model, "model", "", "name of the model that --calibrate asks for")
 	fl.BoolVar(&f.list, "list", false, "list the loads and policies")
 	return c
@@ -114,6 +114,7 @@ func (a *app) listLoads() error {
 type simulateSettings struct {
 	Preset           string         `json:"preset"`
 	Calibrated       *engine.Preset `json:"calibrated,omitempty"`
+	CalibratedFrom   string         `json:"calibratedFrom,omitempty"` // URL and model
 	Replicas         int            `json:"replicas"`
 	CapacityTokens   int            `json:"capacityTokens"`
 	MaxNumSeqs       int            `json:"maxNumSeqs"`

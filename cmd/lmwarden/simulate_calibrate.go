@@ -14,6 +14,7 @@ import (
 	promodel "github.com/prometheus/common/model"
 
 	"github.com/lmwarden/lmwarden/bench"
+	"github.com/lmwarden/lmwarden/bench/report"
 	"github.com/lmwarden/lmwarden/sim/engine"
 	"github.com/lmwarden/lmwarden/sim/run/load"
 )
@@ -166,7 +167,9 @@ func readCounters(families map[string]*dto.MetricFamily) counters {
 	return c
 }
 
-// calibrated fits the base of a series to a live engine, if one is named, and says how.
+// calibrated fits the base of a series to a live engine, if one is named, and says how. A
+// series that goes on is of the engine as it was measured when the series began: measured
+// again it would be a little faster or slower, and the runs would not belong together.
 func (a *app) calibrated(ctx context.Context, f simulateFlags, s *series) error {
 	if f.calibrate == "" {
 		return nil
@@ -175,17 +178,33 @@ func (a *app) calibrated(ctx context.Context, f simulateFlags, s *series) error 
 	if err != nil {
 		return err
 	}
-	fitted, err := a.calibrate(ctx, f, preset)
+	var kept simulateSettings
+	begun, err := report.KeptSettings(f.resume, &kept)
 	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	said := f.calibrate
+	if begun && kept.Calibrated != nil && kept.CalibratedFrom == f.calibratedFrom() && kept.Preset == s.base.Preset {
+		preset = *kept.Calibrated
+		said += " as it was when " + f.resume + " began"
+	} else if preset, err = a.calibrate(ctx, f, preset); err != nil {
 		return err
 	}
-	s.base.Box = &fitted
-	cost := fitted.Cost(1, 1)
-	fmt.Fprintf(a.err, "%s: %.0f tokens a second read at 4k of context, %.1f ms a step to decode, %s KV tokens\n", f.calibrate,
-		cost.PrefillRate(4000), 1000*cost.Weights, tokens(fitted.Capacity(utilizedPortion, 1, 1)))
+	s.base.Box = &preset
+	cost := preset.Cost(1, 1)
+	fmt.Fprintf(a.err, "%s: %.0f tokens a second read at 4k of context, %.1f ms a step to decode, %s KV tokens\n", said,
+		cost.PrefillRate(4000), 1000*cost.Weights, tokens(preset.Capacity(utilizedPortion, 1, 1)))
 	if err := s.base.Validate(); err != nil {
 		return errors.Join(errors.New("the engine was measured, but the load does not fit it"), err)
 	}
 	s.settings, err = f.settings(s.base)
 	return err
+}
+
+// calibratedFrom names the engine that --calibrate measures; empty without.
+func (f simulateFlags) calibratedFrom() string {
+	if f.calibrate == "" {
+		return ""
+	}
+	return f.calibrate + " " + f.model
 }

@@ -7,9 +7,13 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/lmwarden/lmwarden/bench/report"
 )
 
 // countingEngine answers chat completions and counts as a vLLM does: 3,000 prompt
@@ -95,5 +99,46 @@ func TestSimulateCalibrate(t *testing.T) {
 	}
 	if got := lmwarden(t, nil, "", "simulate", "--calibrate", server.URL); got.code != exitUsage || !strings.Contains(got.err, "--model") {
 		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+}
+
+// TestCalibratedSeriesGoesOn takes the engine of a series as it was when the series began,
+// also when it cannot be asked any more, and refuses another engine.
+func TestCalibratedSeriesGoesOn(t *testing.T) {
+	server := httptest.NewServer(&countingEngine{engines: 1})
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "series.json")
+	run := func(runs, url string) command {
+		return lmwarden(t, nil, "", "simulate", "--calibrate", url, "--model", "m", "--sessions", "2", "--minutes", "1", "--warmup", "0",
+			"-o", "json", "--resume", file, "--runs", runs)
+	}
+	var doc struct {
+		report.Row
+		Settings simulateSettings
+	}
+	read := func(got command) {
+		t.Helper()
+		if got.code != 0 {
+			t.Fatalf("exit code %d: %s", got.code, got.err)
+		}
+		if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(run("1", server.URL))
+	first, box := doc.PerRun[0], *doc.Settings.Calibrated
+	server.Close()
+	again := run("2", server.URL)
+	read(again)
+	if len(doc.PerRun) != 2 || !reflect.DeepEqual(doc.PerRun[0], first) || !reflect.DeepEqual(*doc.Settings.Calibrated, box) {
+		t.Errorf("%d runs, the first %+v, want two and first %+v", len(doc.PerRun), doc.PerRun[0], first)
+	}
+	if !strings.Contains(again.err, "as it was when "+file+" began") {
+		t.Errorf("said %q", again.err)
+	}
+	other := httptest.NewServer(&countingEngine{engines: 1})
+	defer other.Close()
+	if got := run("2", other.URL); got.code != exitUsage || !strings.Contains(got.err, "other settings") {
+		t.Errorf("another engine: exit code %d: %s", got.code, got.err)
 	}
 }

@@ -28,7 +28,7 @@ func (f simulateFlags) settings(c simrun.Config) (simulateSettings, error) {
 		return simulateSettings{}, err
 	}
 	s := simulateSettings{
-		Preset: c.Preset, Calibrated: c.Box, Replicas: c.Replicas, CapacityTokens: capacity, MaxNumSeqs: c.MaxNumSeqs,
+		Preset: c.Preset, Calibrated: c.Box, CalibratedFrom: f.calibratedFrom(), Replicas: c.Replicas, CapacityTokens: capacity, MaxNumSeqs: c.MaxNumSeqs,
 		MaxBatchedTokens: c.MaxBatchedTokens, BlockSize: c.BlockSize, SpillThreshold: f.threshold,
 		NetworkSeconds: c.Network.Seconds(), WarmupMinutes: c.Warmup.Minutes(), Minutes: c.Length.Minutes(),
 		Seed: c.Seed, Version: versionText(), Trace: f.trace,
