@@ -25,6 +25,12 @@ func TestGateLetsTwoLongPrefillsPass(t *testing.T) {
 	if v := b.c.View(b.now); v.Held != 3 {
 		t.Fatalf("%d held, want 3", v.Held)
 	}
+	b.c.Conversations(b.now, func(cv ConversationView) bool {
+		if held := cv.Key != keyOf(0) && cv.Key != keyOf(1); cv.Waits != held {
+			t.Errorf("%v waits: %t, want %t", cv.Key, cv.Waits, held)
+		}
+		return true
+	})
 	b.c.FirstByte(b.now, cold[0])
 	if got := b.released(); len(got) != 1 || got[cold[2]].Class != ClassSticky {
 		t.Fatalf("released %v, want the third", got)

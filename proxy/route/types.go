@@ -301,7 +301,7 @@ type ConversationView struct {
 	LastActive time.Time // end of its last turn; during the first one its arrival
 	Agent      bool
 	Admitted   bool
-	Waits      bool // a request of it waits at the door
+	Waits      bool // a request of it is held: at the door, at a gate, for its home or for a replica
 	Live       bool
 	Active     bool  // of the working set of its home
 	Working    int64 // what it takes of its home's cache when active, without the shared prompt

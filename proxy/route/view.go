@@ -131,7 +131,7 @@ func (c *Core) viewOf(v *conv, linger int64) ConversationView {
 	cv := ConversationView{
 		Key: v.key, Group: v.group, Home: int(v.home), Context: v.context,
 		InFlight: int(v.inFlight), Turns: v.turns, LastActive: c.time(v.lastActive),
-		Agent: v.agent, Live: v.live >= live, Admitted: v.admitted, Waits: v.open > v.through,
+		Agent: v.agent, Live: v.live >= live, Admitted: v.admitted, Waits: v.open > v.inFlight,
 	}
 	if cv.Active = c.works(v, linger); cv.Active {
 		cv.Working = c.working(v)

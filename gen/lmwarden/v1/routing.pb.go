@@ -847,7 +847,8 @@ type Conversation struct {
 	// Tokens that it takes of its home's cache, without the shared prompt; absent when it
 	// is not of the working set, because it waits at the door or has not come back.
 	WorkingTokens *uint64 `protobuf:"varint,12,opt,name=working_tokens,json=workingTokens,proto3,oneof" json:"working_tokens,omitempty"`
-	// True while a request of it waits at the door.
+	// True while a request of it is held: at the door, behind long prompts, for its home or
+	// for a replica.
 	Waiting       bool `protobuf:"varint,13,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

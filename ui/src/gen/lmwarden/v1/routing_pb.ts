@@ -295,7 +295,8 @@ export type Conversation = Message<"lmwarden.v1.Conversation"> & {
   workingTokens?: bigint | undefined;
 
   /**
-   * True while a request of it waits at the door.
+   * True while a request of it is held: at the door, behind long prompts, for its home or
+   * for a replica.
    *
    * @generated from field: bool waiting = 13;
    */
