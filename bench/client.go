@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
-
-	"github.com/lmwarden/lmwarden/sim/run/load"
 )
 
 // API is the shape in which turns are sent.
@@ -44,6 +42,10 @@ type Client struct {
 	Rank func() int
 	// HTTP sends them. It must have no overall timeout: answers are streams.
 	HTTP *http.Client
+
+	// reports says that an answer told cached tokens. The engine then tells them of each, but
+	// vLLM 0.19 to 0.23 leave the figure out where it is 0.
+	reports atomic.Bool
 }
 
 // NewHTTPClient returns a client for so many conversations at once: a connection
@@ -127,6 +129,11 @@ const maxErrorBody = 64 << 10
 // Send sends one turn and reads the answer to its end. When the stream breaks off
 // the part that came is returned with the error.
 func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
+	return c.send(ctx, ask, func() {})
+}
+
+// send calls heard whenever something came from the endpoint.
+func (c *Client) send(ctx context.Context, ask Ask, heard func()) (Answer, error) {
 	answer := Answer{Replica: -1}
 	req, err := c.request(ctx, ask)
 	if err != nil {
@@ -139,6 +146,7 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 		return answer, err
 	}
 	defer resp.Body.Close()
+	heard()
 
 	answer.Decision = resp.Header.Get("x-lmwarden-decision")
 	answer.Replica = replicaIndex(resp.Header.Get("x-lmwarden-replica"))
@@ -149,8 +157,11 @@ func (c *Client) Send(ctx context.Context, ask Ask) (Answer, error) {
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		return answer, fmt.Errorf("the endpoint answered %q where a stream of events was asked for; is %s an Anthropic or OpenAI endpoint?", kind, c.BaseURL)
 	}
-	err = readStream(resp.Body, &answer, start)
+	err = readStream(listener{resp.Body, heard}, &answer, start)
 	answer.Duration = time.Since(start)
+	if err == nil && answer.Usage.Prompt > 0 && answer.Usage.Cached >= 0 {
+		c.reports.Store(true)
+	}
 	if err == nil && len(resp.Trailer) > 0 {
 		// It had nothing to say for long: where it went in the end follows the body.
 		_, _ = io.Copy(io.Discard, resp.Body) // the answer is complete whatever becomes of this
@@ -216,40 +227,17 @@ func statusError(resp *http.Response) error {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
+		Detail string `json:"detail"`
 	}
 	message := strings.TrimSpace(string(body))
-	if json.Unmarshal(body, &shape) == nil && shape.Error.Message != "" {
+	switch err := json.Unmarshal(body, &shape); {
+	case err == nil && shape.Error.Message != "":
 		message = shape.Error.Message
+	case err == nil && shape.Detail == "Not Found" && resp.Request != nil:
+		message = "it has no " + resp.Request.URL.Path // as vLLM says it
 	}
 	if len(message) > 300 {
 		message = message[:300] + "…"
 	}
 	return &StatusError{Status: resp.StatusCode, Message: message}
-}
-
-// Calibrate measures how many bytes of the load's text make a token, with two
-// requests of one token of answer each: the difference of their prompts leaves out
-// what the chat template adds. A first failure here tells that the endpoint is not
-// one that a load can be run against.
-func (c *Client) Calibrate(ctx context.Context, seed uint64) (bytesPerToken float64, err error) {
-	size := load.Load{First: load.Size{Min: 1, Max: 1}, TurnTokens: 1, OutputTokens: 1, Turns: 1}
-	short, _ := NewScript(Load{size, 4000}, seed, "calibrate", 0, 0).Next()
-	long, _ := NewScript(Load{size, 12000}, seed, "calibrate", 0, 1).Next()
-	var prompts [2]int
-	for i, said := range []Said{short, long} {
-		answer, err := c.Send(ctx, Ask{
-			Conversation: uuid(rand.New(rand.NewPCG(seed, uint64(i)))),
-			History:      []Message{{Role: "user", Text: said.Text}},
-			MaxTokens:    1,
-		})
-		if err != nil {
-			return 0, err
-		}
-		prompts[i] = answer.Usage.Prompt
-	}
-	tokens := prompts[1] - prompts[0]
-	if tokens <= 0 {
-		return 0, fmt.Errorf("%s reports no prompt tokens that grow with the prompt (%d, then %d); the load cannot be sized", c.BaseURL, prompts[0], prompts[1])
-	}
-	return float64(len(long.Text)-len(short.Text)) / float64(tokens), nil
 }

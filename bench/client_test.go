@@ -178,6 +178,7 @@ func TestSendRefused(t *testing.T) {
 	}{
 		{"anthropic", 401, "application/json", `{"type":"error","error":{"type":"authentication_error","message":"no key"}}`, "answered 401: no key"},
 		{"openai", 404, "application/json", `{"error":{"message":"no model x","code":404}}`, "answered 404: no model x"},
+		{"no such path", 404, "application/json", `{"detail":"Not Found"}`, "answered 404: it has no /v1/messages"},
 		{"text", 502, "text/plain", "bad gateway\n", "answered 502: bad gateway"},
 		{"long", 500, "text/plain", strings.Repeat("x", 1000), "…"},
 		{"a web page", 200, "text/html", "<html>", `"text/html" where a stream`},

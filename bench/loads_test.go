@@ -67,12 +67,12 @@ func TestRunEndless(t *testing.T) {
 	})
 }
 
-// TestRunBursts begins all conversations together.
+// TestRunBursts begins all conversations together, those that think before they begin too.
 func TestRunBursts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{latency: 100 * time.Millisecond}
 		opts := e.options(3, 25*time.Second)
-		opts.Load.StartEvery, opts.Load.Think = 10*time.Second, load.Fixed(0)
+		opts.Load.StartEvery, opts.Load.Think = 10*time.Second, load.Fixed(700*time.Millisecond)
 		start := time.Now()
 		step, err := Run(t.Context(), opts)
 		if err != nil {
@@ -89,6 +89,10 @@ func TestRunBursts(t *testing.T) {
 		}
 		if first != 9 || step.SessionsDone != 9 {
 			t.Errorf("%d conversations began and %d ended in three bursts of 3", first, step.SessionsDone)
+		}
+		// The first burst does not wait for the second because it is a moment late.
+		if at := opts.begin(Turn{}, time.Millisecond); at != 0 {
+			t.Errorf("the first burst comes after %s", at)
 		}
 	})
 }

@@ -114,7 +114,7 @@ type tally struct {
 	first, later, sessions []time.Duration
 	perSlot                []slotTally
 	replicas               map[int]*ReplicaRow
-	measured               int // prompt tokens of requests that reported cached ones
+	unreported             int // prompt tokens of requests that told no cached ones
 	known, stayed          int // later turns with a known replica, and those that stayed
 }
 
@@ -165,8 +165,9 @@ func (t *tally) add(turn Turn) {
 	t.out.OutputTokens += answer.Usage.Completion
 	t.out.PromptTokens += answer.Usage.Prompt
 	if answer.Usage.Cached >= 0 {
-		t.measured += answer.Usage.Prompt
 		t.out.CachedTokens += answer.Usage.Cached
+	} else {
+		t.unreported += answer.Usage.Prompt
 	}
 	if turn.Last {
 		t.out.SessionsDone++
@@ -196,15 +197,20 @@ func (t *tally) addReplica(answer Answer) {
 	row.CachedTokens += max(0, answer.Usage.Cached)
 }
 
-// step closes the tally over the time that was measured.
-func (t *tally) step(elapsed time.Duration) Step {
+// step closes the tally over the time that was measured. Where the endpoint is known to
+// report cached tokens, a request of which it told none had none.
+func (t *tally) step(elapsed time.Duration, reports bool) Step {
 	out := t.out
 	out.Seconds = math.Round(elapsed.Seconds()*1e3) / 1e3
 	if elapsed > 0 {
 		out.SessionsPerHour = math.Round(float64(out.SessionsDone) / elapsed.Hours())
 		out.OutputTokensPerMinute = math.Round(float64(out.OutputTokens) / elapsed.Minutes())
 	}
-	out.HitPercent = percent(out.CachedTokens, t.measured)
+	measured := out.PromptTokens
+	if !reports {
+		measured -= t.unreported
+	}
+	out.HitPercent = percent(out.CachedTokens, measured)
 	out.StayedPercent = percent(t.stayed, t.known)
 	t.fairness(&out)
 	out.TTFBFirst, out.TTFBLater = QuantilesOf(t.first), QuantilesOf(t.later)

@@ -135,7 +135,7 @@ func Run(ctx context.Context, opts StepOptions) (Step, error) {
 	partial := ctx.Err() != nil
 	cancel() // the slots of a trace end before the step does
 	poller.Wait()
-	result := tally.step(min(max(took-opts.Warmup, 0), opts.Duration))
+	result := tally.step(min(max(took-opts.Warmup, 0), opts.Duration), opts.Client.reports.Load())
 	result.Arm, result.Sessions = opts.Arm, opts.Sessions
 	result.ReplicasBusy = busy.mean()
 	result.Partial = partial
@@ -163,17 +163,24 @@ func runSlot(ctx context.Context, opts StepOptions, slot int, start time.Time, t
 		_ = talk(ctx, opts, script, "", start, Turn{Slot: slot}, turns) // told as a turn
 		return
 	}
-	pause(ctx, opts.Load.Start(opts.Seed, slot))
 	for number := 0; ctx.Err() == nil; number++ {
-		if every := opts.Load.StartEvery; every > 0 {
-			since := time.Since(start)
-			pause(ctx, (since+every-1)/every*every-since)
-		}
 		script := NewScript(opts.Load, opts.Seed, opts.Salt, slot, number)
 		if err := talk(ctx, opts, script, "", start, Turn{Slot: slot, Conversation: number}, turns); err != nil {
 			pause(ctx, failurePause)
 		}
 	}
+}
+
+// begin is when a slot's conversation begins, as time since the step's begin: the first one
+// when the load says, others at ready; of a load in bursts, with the next one.
+func (o StepOptions) begin(turn Turn, ready time.Duration) time.Duration {
+	if turn.Conversation == 0 {
+		ready = o.Load.Start(o.Seed, turn.Slot)
+	}
+	if every := o.Load.StartEvery; every > 0 {
+		ready = (ready + every - 1) / every * every
+	}
+	return ready
 }
 
 // talk holds one conversation; session is the id of the one that began it as its
@@ -192,11 +199,14 @@ func talk(ctx context.Context, opts StepOptions, script *Script, session string,
 		if !ok {
 			return nil
 		}
-		wait := time.Until(start.Add(said.At))
-		if said.Number > 1 || turn.Conversation > 0 {
-			wait = max(wait, said.Think)
+		due := said.At
+		switch {
+		case said.Number > 1:
+			due = max(due, time.Since(start)+said.Think)
+		case session == "" && opts.Trace == nil:
+			due = opts.begin(turn, time.Since(start)+said.Think)
 		}
-		if !pause(ctx, wait) {
+		if !pause(ctx, time.Until(start.Add(due))) {
 			return ctx.Err()
 		}
 		sent := time.Now()

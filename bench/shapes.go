@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -175,8 +176,11 @@ func readStream(r io.Reader, answer *Answer, start time.Time) error {
 			return nil
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return err
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return fmt.Errorf("a frame of the stream is longer than %d MiB", maxFrame>>20)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	return ErrCut
 }
