@@ -11,21 +11,29 @@ import (
 
 // An id that a client sends is meant to name one conversation. Where it was set once for
 // everybody, in custom headers or in a template of a prompt, all of them would be sent to
-// one replica. Such an id is told by the many conversations that begin under it; they are
-// then told apart by the chain of their messages, as if there was no id.
+// one replica. Such an id is told by the many conversations that go on beside each other
+// under it; they are then told apart by the chain of their messages, as if there was no id.
+//
+// Many beginnings alone say nothing. The history of one conversation begins anew when it is
+// compacted, or with each turn where its client drops the oldest messages, and its client may
+// send a question of its own beside it; but what was left is not come back to.
 
 // When an id counts as that of a crowd: so many conversations began, or went on, under it
-// within a time; and for how long it does after that was last so. A conversation begins
-// anew when its history is compacted, but not so often.
+// within a time, and so many of them went on after another had its turn, or all of them are
+// in flight; and for how long it does after that was last so.
 const (
 	crowdSize   = 8
+	crowdGoOn   = 4
 	crowdWindow = 10 * time.Minute
 	crowdLife   = time.Hour
 )
 
-// crowdSlots is how many ids are watched at once. An id that is watched gives way to
-// another one unless more than one conversation was seen under it.
-const crowdSlots = 4096
+// Bounds of what is watched at once: of ids, and of conversations under one. An id gives way
+// to another one unless more than one conversation was seen under it.
+const (
+	crowdSlots = 4096
+	crowdCells = 64
+)
 
 // crowds watches the ids of conversations. It takes a fixed amount of memory and is safe
 // for concurrent use.
@@ -35,71 +43,134 @@ type crowds struct{ slots [crowdSlots]crowd }
 type crowd struct {
 	mu    sync.Mutex // guards what follows
 	key   route.Key
-	begun [crowdSize]beginning // in no order
-	until int64                // unix time until which it is that of a crowd; 0 when it is not
+	last  uint32 // beginning of the latest turn
+	until int64  // unix time until which it is that of a crowd; 0 when it is not
+	begun [crowdCells]beginning
 }
 
-// beginning is how a conversation begins.
+// beginning is how a conversation begins, and what was seen of it.
 type beginning struct {
+	hash   uint32
+	flying uint16 // turns in flight
+	wentOn bool   // it had a turn after one of another
+	at     int64  // unix time when it was last seen; 0 for none
+}
+
+// watch is a turn that was noted.
+type watch struct {
+	c    *crowd // nil when it was not
+	key  route.Key
 	hash uint32
-	at   int64 // unix time when it was last seen; 0 for none
 }
 
 // note tells of a turn under an id that begins like begins, 0 when that is not known. It
-// says whether the id is that of a crowd, and whether that was found out just now.
-func (w *crowds) note(now time.Time, key route.Key, begins uint64) (crowded, found bool) {
+// says whether the id is that of a crowd, and whether that was found out just now. The turn
+// is in flight until the watch is over.
+func (w *crowds) note(now time.Time, key route.Key, begins uint64) (turn watch, crowded, found bool) {
 	c := &w.slots[binary.LittleEndian.Uint64(key[:8])%crowdSlots]
 	at, since := now.Unix(), now.Add(-crowdWindow).Unix()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.key != key {
-		if c.until > at || c.count(since) > 1 {
-			return false, false // the one that is watched is worth more
+		if begun, _, _ := c.count(since); c.until > at || begun > 1 {
+			return watch{}, false, false // the one that is watched is worth more
 		}
-		c.key, c.begun, c.until = key, [crowdSize]beginning{}, 0
+		c.key, c.last, c.until = key, 0, 0
+		clear(c.begun[:])
 	}
-	if begins != 0 {
-		c.see(at, uint32(begins))
+	if begins == 0 {
+		return watch{}, c.until > at, false
 	}
+	hash := max(uint32(begins), 1) // a free place has none
+	news := c.see(at, since, hash)
 	was := c.until > at
-	if n := c.count(since); n >= crowdSize || was && n > 1 {
-		c.until = now.Add(crowdLife).Unix()
+	if news || was {
+		begun, wentOn, flying := c.count(since)
+		if begun >= crowdSize && wentOn >= crowdGoOn || flying >= crowdSize || was && begun > 1 {
+			c.until = now.Add(crowdLife).Unix()
+		}
 	}
-	return c.until > at, c.until > at && !was
+	return watch{c, key, hash}, c.until > at, c.until > at && !was
 }
 
-// see notes a beginning in the place of the one that was seen longest ago.
-func (c *crowd) see(at int64, hash uint32) {
-	oldest := 0
+// see notes a turn, and says whether it is one after a turn of another conversation.
+func (c *crowd) see(at, since int64, hash uint32) (news bool) {
+	b := c.find(since, hash)
+	switch {
+	case b.hash != hash:
+		*b = beginning{hash: hash}
+	case b.at <= since:
+		b.wentOn = false
+	case c.last != hash:
+		b.wentOn = true
+	}
+	b.at = at
+	b.flying++
+	news = c.last != hash
+	c.last = hash
+	return news
+}
+
+// find returns the place of a conversation, or one for it. Where all are taken it is that of
+// any other: were it the one seen longest ago, none of many that take turns would be there
+// when its turn comes again.
+func (c *crowd) find(since int64, hash uint32) *beginning {
+	free := &c.begun[hash%crowdCells]
+	taken := true
 	for i := range c.begun {
-		if b := &c.begun[i]; b.hash == hash && b.at != 0 {
-			b.at = at
-			return
+		b := &c.begun[i]
+		if b.hash == hash {
+			return b
 		}
-		if c.begun[i].at < c.begun[oldest].at {
-			oldest = i
-		}
-	}
-	c.begun[oldest] = beginning{hash, at}
-}
-
-// count returns how many beginnings were seen since a moment.
-func (c *crowd) count(since int64) (n int) {
-	for i := range c.begun {
-		if c.begun[i].at > since {
-			n++
+		if taken && b.at <= since && b.flying == 0 {
+			free, taken = b, false
 		}
 	}
-	return n
+	return free
 }
 
-// uncrowd drops the id of the request when many conversations share it. Side calls say
-// nothing: they have prompts of their own by nature.
-func (x *exchange) uncrowd() {
-	if x.identity.Kind == wire.KindSide {
+// over tells that a turn has ended.
+func (t watch) over() {
+	if t.c == nil {
 		return
 	}
-	crowded, found := x.p.crowds.note(x.arrived, x.key, wire.Beginning(x.api, &x.scan))
+	t.c.mu.Lock()
+	defer t.c.mu.Unlock()
+	for i := range t.c.begun {
+		if b := &t.c.begun[i]; b.hash == t.hash && b.flying > 0 && t.c.key == t.key {
+			b.flying--
+			return
+		}
+	}
+}
+
+// count returns how many conversations were seen since a moment, how many of them went on
+// after another, and how many are in flight.
+func (c *crowd) count(since int64) (begun, wentOn, flying int) {
+	for i := range c.begun {
+		b := &c.begun[i]
+		if b.flying > 0 {
+			flying++
+		}
+		if b.at > since {
+			begun++
+			if b.wentOn {
+				wentOn++
+			}
+		}
+	}
+	return begun, wentOn, flying
+}
+
+// uncrowd drops the id of the request when many conversations share it, but for one in our
+// own header, which always counts. Side calls say nothing: they have prompts of their own by
+// nature.
+func (x *exchange) uncrowd() {
+	if x.identity.Kind == wire.KindSide || x.identity.Source == wire.SourceOwn {
+		return
+	}
+	turn, crowded, found := x.p.crowds.note(x.arrived, x.key, wire.Beginning(x.api, &x.scan))
+	x.watch = turn
 	if !crowded {
 		return
 	}

@@ -40,6 +40,7 @@ type exchange struct {
 	holder    int       // replica that alone holds the answer that the request continues
 	bound     bool      // there is one
 	chain     wire.Chain
+	watch     watch // on its id
 
 	// Where it goes.
 	ctx      context.Context //nolint:containedctx // an exchange is the life of a request; it ends when the client leaves
@@ -149,6 +150,7 @@ func (x *exchange) end() {
 		on, miss = x.place.model.release(now, &x.place, x.outcome())
 	}
 	x.attempt.end()
+	x.watch.over()
 	x.cancel(nil)
 	x.dropBody()
 	x.endLimits(now)

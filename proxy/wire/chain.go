@@ -79,14 +79,17 @@ func BuildChain(dst []uint64, api API, s *Scan, tenant, model string) Chain {
 
 // Beginning hashes how the conversation of a request begins: its first message of a user
 // that holds more than reminders. It is the same for all turns of a conversation, whatever
-// its system text says, until its history is rewritten; 0 when there is none. Hashes are
-// compared within one process only.
+// its system text says, until its history is rewritten; 0 when there is none, or when the
+// engine has it. Hashes are compared within one process only.
 func Beginning(api API, s *Scan) uint64 {
 	var raw []byte
 	switch api {
 	case APIChat, APIMessages:
 		raw = s.Raw(FieldMessages)
 	case APIResponses:
+		if held := s.Raw(FieldConversation); s.Text(FieldPreviousResponseID) != "" || held != nil && string(held) != "null" {
+			return 0
+		}
 		raw = s.Raw(FieldInput)
 	default:
 		return 0
