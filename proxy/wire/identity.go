@@ -211,12 +211,12 @@ func (r *reader) child(s Source, parent string) {
 
 // claudeAgent tells a subagent of Claude Code apart: it shares the session's id.
 func (r *reader) claudeAgent() {
-	agent := cleanValue(r.hdr.v[hdrClaudeAgent])
-	if agent == "" || len(agent) > maxAgentID {
+	agent := cleanAgent(r.hdr.v[hdrClaudeAgent])
+	if agent == "" {
 		return
 	}
 	r.id.Parent, r.id.Kind = r.id.Group, KindAgent
-	if p := cleanValue(r.hdr.v[hdrClaudeParentAgent]); p != "" && len(p) <= maxAgentID && p != agent {
+	if p := cleanAgent(r.hdr.v[hdrClaudeParentAgent]); p != "" && p != agent {
 		r.id.Parent = r.id.Group + "/a:" + p
 	}
 	r.id.Key = r.id.Group + "/a:" + agent

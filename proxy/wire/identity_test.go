@@ -285,9 +285,22 @@ func TestIdentifyClaudeNestedAgent(t *testing.T) {
 	if got != want {
 		t.Errorf("got %+v", got)
 	}
-	long := identify(t, APIMessages, `{}`, "x-claude-code-session-id", s1, "x-claude-code-agent-id", strings.Repeat("a", 129))
-	if long.Key != "id:"+s1 || long.Kind != KindMain {
-		t.Errorf("an agent id over 128 bytes is left out: %+v", long)
+}
+
+// Every subagent is told apart, whatever it is called: a member of a team has a name.
+func TestClaudeAgentNames(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"default", "0", "none", strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat("a", 300), "プラン"} {
+		got := identify(t, APIMessages, `{}`, "x-claude-code-session-id", s1, "x-claude-code-agent-id", name)
+		if got.Kind != KindAgent || !strings.HasPrefix(got.Key, "id:"+s1+"/a:") || len(got.Key) > 200 || seen[got.Key] != "" {
+			t.Errorf("%q: got %+v, which is also that of %q", name, got, seen[got.Key])
+		}
+		seen[got.Key] = name
+	}
+	for _, name := range []string{"", " ", "null", "undefined", "{{AGENT}}"} {
+		if got := identify(t, APIMessages, `{}`, "x-claude-code-session-id", s1, "x-claude-code-agent-id", name); got.Kind != KindMain || got.Key != "id:"+s1 {
+			t.Errorf("%q: got %+v, want the session", name, got)
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (r *reader) claudeShape() bool {
 		return false
 	}
 	// A classifier looks at a transcript instead of having one.
-	if bytes.Contains(messages, []byte("<transcript>")) &&
+	if bytes.Contains(messages, []byte("<transcript>")) && !answered(messages) &&
 		(bytes.Contains(messages, []byte("block")) || bytes.Contains(r.s.Raw(FieldSystem), []byte("block"))) {
 		return true
 	}
@@ -113,7 +113,8 @@ func titlePrompt(system []byte) bool {
 }
 
 // chatShape knows the side calls of chat clients: titles of OpenCode, and the tasks
-// of Open WebUI. They have no tools and a fixed beginning.
+// of Open WebUI. They have no tools and a fixed beginning, and nothing was answered yet:
+// a person may begin a conversation with the same words.
 func (r *reader) chatShape() bool {
 	if hasTools(r.s) {
 		return false
@@ -125,7 +126,10 @@ func (r *reader) chatShape() bool {
 		}
 		content, _ := member(e.value(), "content")
 		text := firstTextPart(content)
-		return bytes.HasPrefix(text, []byte("Generate a title")) || bytes.HasPrefix(text, []byte("### Task:"))
+		if !bytes.HasPrefix(text, []byte("Generate a title")) && !bytes.HasPrefix(text, []byte("### Task:")) {
+			return false
+		}
+		return !answered(r.s.Raw(FieldMessages))
 	}
 	return false
 }
@@ -147,6 +151,24 @@ func firstTextPart(content []byte) []byte {
 func hasTools(s *Scan) bool {
 	e := elementsOf(s.Raw(FieldTools))
 	return e.next()
+}
+
+// answered says whether a user's message follows an answer: then the request is a later turn
+// of a conversation. An answer at the end is the beginning of the one that is asked for.
+func answered(messages []byte) bool {
+	answer := false
+	e := elementsOf(messages)
+	for e.next() {
+		switch memberText(e.value(), "role") {
+		case "assistant":
+			answer = true
+		case "user":
+			if answer {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // loneUserTurn returns the only message of a request when it is the user's. System

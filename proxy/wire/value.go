@@ -13,7 +13,7 @@ const (
 	maxValue   = 256 // bytes of an id that is taken as it is; longer ones are hashed
 	longValue  = 16  // bytes from which an id is believed to be unique on its own
 	uuidLength = 36
-	maxAgentID = 128 // bytes of an agent id
+	maxAgentID = 128 // bytes of an agent id that is taken as it is
 )
 
 // cleanValue applies the rules for the value of an id: trimmed; "" when it is
@@ -27,6 +27,25 @@ func cleanValue(v string) string {
 	if len(v) <= maxValue && printable(v) {
 		return v
 	}
+	return hashedValue(v)
+}
+
+// cleanAgent applies them to the id of an agent within a session. It may be the name of a
+// member of a team, so words that many conversations share are fine: only those count as
+// absent that a program writes for nothing.
+func cleanAgent(v string) string {
+	v = strings.TrimSpace(v)
+	switch {
+	case v == "", strings.EqualFold(v, "null"), strings.EqualFold(v, "undefined"), templateLeftover(v):
+		return ""
+	case len(v) <= maxAgentID && printable(v):
+		return v
+	}
+	return hashedValue(v)
+}
+
+// hashedValue stands for a value that cannot be taken as it is.
+func hashedValue(v string) string {
 	sum := sha256.Sum256([]byte(v))
 	return hex.EncodeToString(sum[:])
 }
