@@ -120,10 +120,17 @@ func TestModelsAreSentOnlyWhenTheyChanged(t *testing.T) {
 		if m, err := stream.Receive(); err != nil || len(m.GetModels()) != 0 {
 			t.Fatalf("%v, %v", m, err)
 		}
+		made := make(chan struct{})
 		go func() {
+			defer close(made)
 			time.Sleep(10 * time.Second)
-			r.create(t, "m", 1)
+			if _, err := r.models.CreateModel(ctx, &lmwardenv1.CreateModelRequest{Name: "m", Spec: &lmwardenv1.ModelSpec{Source: "x", Replicas: 1}}); err != nil {
+				t.Error(err)
+			}
 		}()
+		// The message may come before the call has its answer, and the end of the test
+		// would refuse the call.
+		defer func() { <-made }()
 		start := time.Now()
 		if m, err := stream.Receive(); err != nil || len(m.GetModels()) != 1 {
 			t.Fatalf("%v, %v", m, err)
