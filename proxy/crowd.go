@@ -31,7 +31,7 @@ const (
 // Bounds of what is watched at once: of ids, and of conversations under one. An id gives way
 // to another one unless more than one conversation was seen under it.
 const (
-	crowdSlots = 4096
+	crowdSlots = 1024
 	crowdCells = 64
 )
 
