@@ -206,6 +206,7 @@ func (d *daemon) serveUntilEnd() int {
 		select {
 		case <-d.signals:
 			if d.srv.faults.has(faultIgnoreTerm) {
+				d.log.warn("launcher.py:1", "a signal to end is ignored: the fault %s is on", faultIgnoreTerm)
 				continue
 			}
 			d.shutdown()

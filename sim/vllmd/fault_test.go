@@ -2,6 +2,7 @@ package vllmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -43,7 +44,7 @@ func TestFaults(t *testing.T) {
 		t.Helper()
 		post(t, url+"/sim/fault", `{"fault":"`+list+`"}`)
 	}
-	try := func(limit time.Duration, path string) (int, string, error) {
+	within := func(limit time.Duration, path string) (int, string, error) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
@@ -67,30 +68,51 @@ func TestFaults(t *testing.T) {
 	const chat = "/v1/chat/completions"
 
 	set("500")
-	if code, _, err := try(time.Minute, chat); err != nil || code != http.StatusInternalServerError {
+	if code, _, err := within(time.Minute, chat); err != nil || code != http.StatusInternalServerError {
 		t.Errorf("500 gave %d %v", code, err)
 	}
 	set("cut=3")
-	if code, got, err := try(time.Minute, chat); err == nil || strings.Contains(got, "[DONE]") {
+	if code, got, err := within(time.Minute, chat); err == nil || strings.Contains(got, "[DONE]") {
 		t.Errorf("a cut stream gave %d, ended with %v and is %q", code, err, got)
 	}
 	set("wedge")
-	if code, _, err := try(time.Minute, "/health"); err != nil || code != http.StatusOK {
+	if code, _, err := within(time.Minute, "/health"); err != nil || code != http.StatusOK {
 		t.Errorf("a wedged engine's health is %d %v", code, err)
 	}
-	if code, got, err := try(time.Second, chat); err == nil || code != http.StatusOK || got != "" {
-		t.Errorf("a wedged engine gave %d %q %v", code, got, err)
-	}
+	wedged(t, s, url+chat, body)
 	set("hang")
-	if _, _, err := try(100*time.Millisecond, "/health"); err == nil {
+	if _, _, err := within(100*time.Millisecond, "/health"); err == nil {
 		t.Error("a hanging engine's health answered")
 	}
 	set("")
-	if code, got, err := try(time.Minute, chat); err != nil || code != http.StatusOK || !strings.HasSuffix(got, "[DONE]\n\n") {
+	if code, got, err := within(time.Minute, chat); err != nil || code != http.StatusOK || !strings.HasSuffix(got, "[DONE]\n\n") {
 		t.Errorf("without faults: %d %q %v", code, got, err)
 	}
 	if res, answer := send(t, http.MethodPost, url+"/sim/fault", `{"fault":"nonsense"}`); res.StatusCode != http.StatusBadRequest || !strings.Contains(answer, "nonsense") {
 		t.Errorf("an unknown fault gave %d %s", res.StatusCode, answer)
+	}
+}
+
+// wedged looks at a stream of an engine that stands still: it has its headers and nothing
+// else until its client goes.
+func wedged(t *testing.T, s *server, url, body string) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	waitFor(t, func() bool { return s.cores[0].busy() == 1 })
+	time.AfterFunc(500*time.Millisecond, leave)
+	if got, err := io.ReadAll(res.Body); !errors.Is(err, context.Canceled) || res.StatusCode != http.StatusOK || len(got) > 0 {
+		t.Errorf("a wedged engine gave %d %q %v", res.StatusCode, got, err)
 	}
 }
 

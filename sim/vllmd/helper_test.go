@@ -60,6 +60,16 @@ func testServerOf(t *testing.T, version string, speed float64, flags ...string) 
 // send makes a request and returns its answer with the whole body.
 func send(t *testing.T, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
+	res, answer, err := try(t, method, url, body, header...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, answer
+}
+
+// try is send for a server that may have gone.
+func try(t *testing.T, method, url, body string, header ...string) (*http.Response, string, error) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -73,14 +83,11 @@ func send(t *testing.T, method, url, body string, header ...string) (*http.Respo
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return nil, "", err
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, string(raw)
+	return res, string(raw), err
 }
 
 // post sends a body that must be answered with 200.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is a running program with its log.
@@ -27,15 +28,20 @@ type process struct {
 	done  chan struct{} // closed when the process has ended
 }
 
-// freePort asks the kernel for a port that nobody uses.
+// freePort asks the kernel for a port that nobody uses, and keeps it until the test ends:
+// nobody else is given it, and who asks for it by its number can still have it.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := bind("127.0.0.1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Cleanup(s.close)
+	name, err := unix.Getsockname(s.fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name.(*unix.SockaddrInet4).Port
 }
 
 // launch starts the program in its own process group. Whatever happens, nothing of the
@@ -98,7 +104,7 @@ func (p *process) log() string {
 // expect waits for a line with that text.
 func (p *process) expect(text string) {
 	p.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(patience)
 	for !strings.Contains(p.log(), text) {
 		select {
 		case <-p.fresh:
@@ -113,7 +119,7 @@ func (p *process) exit() (code int) {
 	p.t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		p.t.Fatalf("the process does not end:\n%s", p.log())
 	}
 	return p.cmd.ProcessState.ExitCode()

@@ -17,14 +17,20 @@ import (
 
 const ready = "Application startup complete."
 
-// TestLife follows one process from its start to SIGTERM.
-func TestLife(t *testing.T) {
+// TestStartRefuses looks at a start that takes longer than any test.
+func TestStartRefuses(t *testing.T) {
 	t.Parallel()
-	p := launch(t, "LMWARDEN_SIM_START=1s")
+	p := launch(t, "LMWARDEN_SIM_START=1h")
 	p.expect("non-default args")
 	if _, err := http.Get(p.url + "/health"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("before it is ready, /health gave %v; want a refused connection", err)
 	}
+}
+
+// TestLife follows one process from its start to SIGTERM.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "LMWARDEN_SIM_START=1s")
 	p.expect(ready)
 	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
 		t.Errorf("/health is %d", res.StatusCode)
@@ -136,7 +142,7 @@ func TestGroupTerm(t *testing.T) {
 // TestKillDuringStart checks that a start whose engine core dies fails.
 func TestKillDuringStart(t *testing.T) {
 	t.Parallel()
-	p := launch(t, "LMWARDEN_SIM_START=8s")
+	p := launch(t, "LMWARDEN_SIM_START=40s") // of which 4 s pass
 	p.expect("Resolved architecture")
 	p.expect("Initializing a V1 LLM engine")
 	if err := syscall.Kill(p.enginePID(), syscall.SIGKILL); err != nil {
@@ -170,31 +176,62 @@ func TestKillServer(t *testing.T) {
 	p.expect("Parent process exited, terminating worker queues")
 }
 
+// lookAtDead kills something of a server, waits for these lines, and looks at the server in
+// the two seconds that it lives on. When this machine is too busy to look in time, it kills
+// another one.
+func lookAtDead(t *testing.T, flags []string, kill func(*process), lines ...string) *process {
+	t.Helper()
+	for range 20 {
+		p := launch(t, "", flags...)
+		p.expect(ready)
+		begun := time.Now()
+		kill(p)
+		for _, line := range lines {
+			p.expect(line)
+		}
+		health, _, err := try(t, http.MethodGet, p.url+"/health", "")
+		var res *http.Response
+		var body string
+		if err == nil {
+			res, body, err = try(t, http.MethodPost, p.url+"/v1/completions", `{"model":"tiny","prompt":"hi"}`)
+		}
+		if err != nil {
+			if lived := time.Since(begun); lived < deathDelay {
+				t.Fatalf("%v: it was gone after %s: %v", flags, lived, err)
+			}
+			p.exit()
+			continue
+		}
+		if health.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%v: /health is %d, want 503", flags, health.StatusCode)
+		}
+		if res.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "EngineCore encountered an issue") {
+			t.Errorf("%v: a request gave %d %s", flags, res.StatusCode, body)
+		}
+		return p
+	}
+	t.Fatalf("%v: nobody looked at any of 20 servers in time", flags)
+	return nil
+}
+
 // TestKillEngine checks that a server whose engine core dies says so and ends.
 func TestKillEngine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		dp, code int
 	}{{1, 0}, {2, 1}} {
-		p := launch(t, "", "-dp", strconv.Itoa(c.dp))
-		p.expect(ready)
-		_, rest, _ := strings.Cut(p.log(), "(EngineCore")
-		_, rest, _ = strings.Cut(rest, "pid=")
-		digits, _, _ := strings.Cut(rest, ")")
-		core, err := strconv.Atoi(digits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(core, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		p.expect("died unexpectedly")
-		if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("dp %d: /health is %d, want 503", c.dp, res.StatusCode)
-		}
-		if res, body := send(t, http.MethodPost, p.url+"/v1/completions", `{"model":"tiny","prompt":"hi"}`); res.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "EngineCore encountered an issue") {
-			t.Errorf("dp %d: a request gave %d %s", c.dp, res.StatusCode, body)
-		}
+		p := lookAtDead(t, []string{"-dp", strconv.Itoa(c.dp)}, func(p *process) {
+			_, rest, _ := strings.Cut(p.log(), "(EngineCore")
+			_, rest, _ = strings.Cut(rest, "pid=")
+			digits, _, _ := strings.Cut(rest, ")")
+			core, err := strconv.Atoi(digits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(core, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}, "died unexpectedly")
 		if code := p.exit(); code != c.code {
 			t.Errorf("dp %d: it ended with %d, want %d", c.dp, code, c.code)
 		}
@@ -204,16 +241,11 @@ func TestKillEngine(t *testing.T) {
 // TestKillWorker checks that the death of a card's process is that of its engine.
 func TestKillWorker(t *testing.T) {
 	t.Parallel()
-	p := launch(t, "", "-tp", "2")
-	p.expect(ready)
-	if err := syscall.Kill(groupMember(t, p, "VLLM::Worker_TP1"), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	p.expect("Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.")
-	p.expect("Engine core proc EngineCore died unexpectedly")
-	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("/health is %d, want 503", res.StatusCode)
-	}
+	p := lookAtDead(t, []string{"-tp", "2"}, func(p *process) {
+		if err := syscall.Kill(groupMember(t, p, "VLLM::Worker_TP1"), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}, "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.", "Engine core proc EngineCore died unexpectedly")
 	p.exit()
 }
 
@@ -320,15 +352,11 @@ func TestStubborn(t *testing.T) {
 	p := launch(t, "LMWARDEN_SIM_FAULT=ignore-term,orphan")
 	p.expect(ready)
 	p.signal(syscall.SIGTERM)
-	// The signal is handled before a later request is: both pass the kernel in order.
+	p.expect("the fault ignore-term is on")
 	if res, _ := send(t, http.MethodGet, p.url+"/health", ""); res.StatusCode != http.StatusOK {
 		t.Errorf("/health is %d after an ignored SIGTERM", res.StatusCode)
 	}
-	post(t, p.url+"/sim/fault", `{"fault":"refuse=300ms"}`)
-	http.DefaultClient.CloseIdleConnections()
-	if _, err := http.Get(p.url + "/health"); err == nil {
-		t.Error("a connection was accepted that should be refused")
-	}
+	refuses(t, p)
 	waitFor(t, func() bool {
 		res, err := http.Get(p.url + "/health")
 		if err != nil {
@@ -346,6 +374,28 @@ func TestStubborn(t *testing.T) {
 	}
 }
 
+// refuses checks that a connection is refused for as long as a fault says. One that came
+// later, on a busy machine, tells nothing.
+func refuses(t *testing.T, p *process) {
+	t.Helper()
+	const long = time.Second
+	for range 20 {
+		begun := time.Now()
+		post(t, p.url+"/sim/fault", `{"fault":"refuse=`+long.String()+`"}`)
+		http.DefaultClient.CloseIdleConnections()
+		res, err := http.Get(p.url + "/health")
+		if err != nil {
+			return
+		}
+		res.Body.Close()
+		if after := time.Since(begun); after < long {
+			t.Errorf("a connection was accepted %s after the fault, which lasts %s", after, long)
+			return
+		}
+	}
+	t.Error("nobody came in time to be refused")
+}
+
 // TestKeepAlive checks that an idle connection is closed after five seconds.
 func TestKeepAlive(t *testing.T) {
 	t.Parallel()
@@ -356,15 +406,15 @@ func TestKeepAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	begun := time.Now()
 	if _, err := io.WriteString(c, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
 	answer, err := io.ReadAll(c)
 	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 200 OK") {
 		t.Fatalf("answered %q, %v", answer, err)
 	}
-	if took := time.Since(begun); took < 4500*time.Millisecond || took > 30*time.Second {
+	if took := time.Since(begun); took < keepAlive || took > patience {
 		t.Errorf("the connection was closed after %s, want 5 s", took)
 	}
 }

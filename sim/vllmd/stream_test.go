@@ -3,6 +3,7 @@ package vllmd
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,8 +13,8 @@ import (
 )
 
 func TestChatStream(t *testing.T) {
-	// Slow enough for each token to get an event of its own on a busy machine.
-	_, url := testServerAt(t, 0.2, "--enable-prompt-tokens-details")
+	s, url := testServer(t, "--enable-prompt-tokens-details")
+	const tokens = 4
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"hello"}],"max_tokens":4,"stream":true`
 	for _, c := range []struct {
 		name, body, last string
@@ -23,7 +24,7 @@ func TestChatStream(t *testing.T) {
 		{"usage", body + `,"stream_options":{"include_usage":true}}`, "{choices:[],created:n,id:s,model:s,object:s,system_fingerprint:s,usage:{completion_tokens:n,prompt_tokens:n,prompt_tokens_details:{cached_tokens:n,created_cache_tokens:n},total_tokens:n}}", 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, data := frames(t, post(t, url+"/v1/chat/completions", c.body))
+			_, data := frames(t, stepped(t, s, url+"/v1/chat/completions", c.body, tokens))
 			if n := len(data); n != c.frames || data[n-1] != "[DONE]" {
 				t.Fatalf("%d frames, the last %q; want %d with [DONE] at the end", n, data[n-1], c.frames)
 			}
@@ -38,10 +39,52 @@ func TestChatStream(t *testing.T) {
 			}
 		})
 	}
-	_, data := frames(t, post(t, url+"/v1/chat/completions", body+`,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`))
-	if got := dig(t, data[1], "usage", "completion_tokens"); got != 1.0 {
-		t.Errorf("the first token's usage says %v completion tokens", got)
+	_, data := frames(t, stepped(t, s, url+"/v1/chat/completions", body+`,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, tokens))
+	for i := 1; i <= tokens; i++ {
+		if got := dig(t, data[i], "usage", "completion_tokens"); got != float64(i) {
+			t.Errorf("the usage of token %d says %v completion tokens", i, got)
+		}
 	}
+}
+
+// stepped asks for a chat stream of so many tokens. The engine's clock stands still and is
+// moved to the next token when the one before has been read: each gets an event of its own
+// on any machine.
+func stepped(t *testing.T, s *server, url, body string, tokens int) string {
+	t.Helper()
+	c := s.cores[0]
+	c.freeze(true)
+	defer c.freeze(false)
+	res, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	waitFor(t, func() bool { return c.busy() == 1 })
+	var all strings.Builder
+	r := bufio.NewReader(res.Body)
+	for token := range tokens {
+		c.mu.Lock()
+		c.base, _ = c.eng.Next()
+		c.eng.Advance(c.base, c.deliver)
+		c.mu.Unlock()
+		lines := 2
+		if token == 0 {
+			lines = 4 // the event that opens the stream comes with it
+		}
+		for range lines {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatalf("the stream ended with %v at %q", err, all.String())
+			}
+			all.WriteString(line)
+		}
+	}
+	rest, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all.String() + string(rest)
 }
 
 // TestStreamsAgree checks that the pieces of a stream are the text of the whole answer.
@@ -197,19 +240,24 @@ func TestDisconnect(t *testing.T) {
 		<-ended
 		waitFor(t, func() bool { return s.cores[0].busy() == 0 })
 	}
+	s.cores[0].mu.Lock()
+	defer s.cores[0].mu.Unlock()
 	if st := s.cores[0].eng.Stats(); st.Aborted != 2 || st.UsedBlocks != 0 {
 		t.Errorf("%d aborted and %d blocks held, want 2 and 0", st.Aborted, st.UsedBlocks)
 	}
 }
+
+// patience is how long a test waits for what must happen, on a busy machine.
+const patience = time.Minute
 
 // waitFor polls until ok is true.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); <-tick.C {
+	for deadline := time.Now().Add(patience); !ok(); <-tick.C {
 		if time.Now().After(deadline) {
-			t.Fatal("waited in vain for 10 s")
+			t.Fatalf("waited in vain for %s", patience)
 		}
 	}
 }
