@@ -84,6 +84,9 @@ func (r *reconciler) routeReplica(st supervisor.Status, spec *lmwardenv1.ModelSp
 	if f.CapacityTokens != nil {
 		out.Capacity = max(*f.CapacityTokens, 0)
 	}
+	if out.MaxModelLen = int64(spec.GetMaxModelLen()); f.MaxModelLen != nil {
+		out.MaxModelLen = max(*f.MaxModelLen, 0)
+	}
 	if f.MaxNumSeqs != nil {
 		out.MaxNumSeqs = int(*f.MaxNumSeqs)
 	}

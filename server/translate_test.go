@@ -172,20 +172,22 @@ func TestReplicaChangesBecomeEvents(t *testing.T) {
 func TestWhatTheRouterIsToldOfAReplica(t *testing.T) {
 	now := time.Now()
 	r := &reconciler{drained: newDrained(), now: func() time.Time { return now }}
-	seqs := int64(16)
+	seqs, longest := int64(16), int64(18_000)
 	fresh := supervisor.EngineFigures{At: now.Add(-time.Second), MaxNumSeqs: &seqs}
-	stated := &lmwardenv1.ModelSpec{MaxNumSeqs: proto.Uint32(32)}
+	short := supervisor.EngineFigures{At: fresh.At, MaxNumSeqs: &seqs, MaxModelLen: &longest}
+	stated := &lmwardenv1.ModelSpec{MaxNumSeqs: proto.Uint32(32), MaxModelLen: proto.Uint32(40_000)}
 	tests := map[string]struct {
 		st       supervisor.Status
 		anyReady bool
 		want     route.Replica
 	}{
-		"ready":                {supervisor.Status{State: supervisor.Ready, Incarnation: 3, Engine: fresh}, true, route.Replica{Incarnation: 3, Ready: true, MaxNumSeqs: 16}},
-		"old figures":          {supervisor.Status{State: supervisor.Ready, Engine: supervisor.EngineFigures{At: now.Add(-time.Minute)}}, true, route.Replica{Ready: true, MaxNumSeqs: 32, MetricsUnavailable: true}},
-		"slow beside ready":    {supervisor.Status{State: supervisor.Suspect, Engine: fresh}, true, route.Replica{Ready: true, Avoid: true, MaxNumSeqs: 16}},
-		"silent beside ready":  {supervisor.Status{State: supervisor.Suspect, Silent: true, Engine: fresh}, true, route.Replica{Avoid: true, MaxNumSeqs: 16}},
-		"silent and none else": {supervisor.Status{State: supervisor.Suspect, Silent: true, Engine: fresh}, false, route.Replica{Ready: true, Avoid: true, MaxNumSeqs: 16}},
-		"stopping":             {supervisor.Status{State: supervisor.Stopping, Engine: fresh}, false, route.Replica{Draining: true, MaxNumSeqs: 16}},
+		"ready":                {supervisor.Status{State: supervisor.Ready, Incarnation: 3, Engine: fresh}, true, route.Replica{Incarnation: 3, Ready: true, MaxNumSeqs: 16, MaxModelLen: 40_000}},
+		"takes less":           {supervisor.Status{State: supervisor.Ready, Engine: short}, true, route.Replica{Ready: true, MaxNumSeqs: 16, MaxModelLen: 18_000}},
+		"old figures":          {supervisor.Status{State: supervisor.Ready, Engine: supervisor.EngineFigures{At: now.Add(-time.Minute)}}, true, route.Replica{Ready: true, MaxNumSeqs: 32, MaxModelLen: 40_000, MetricsUnavailable: true}},
+		"slow beside ready":    {supervisor.Status{State: supervisor.Suspect, Engine: fresh}, true, route.Replica{Ready: true, Avoid: true, MaxNumSeqs: 16, MaxModelLen: 40_000}},
+		"silent beside ready":  {supervisor.Status{State: supervisor.Suspect, Silent: true, Engine: fresh}, true, route.Replica{Avoid: true, MaxNumSeqs: 16, MaxModelLen: 40_000}},
+		"silent and none else": {supervisor.Status{State: supervisor.Suspect, Silent: true, Engine: fresh}, false, route.Replica{Ready: true, Avoid: true, MaxNumSeqs: 16, MaxModelLen: 40_000}},
+		"stopping":             {supervisor.Status{State: supervisor.Stopping, Engine: fresh}, false, route.Replica{Draining: true, MaxNumSeqs: 16, MaxModelLen: 40_000}},
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want, r.routeReplica(test.st, stated, test.anyReady)); diff != "" {

@@ -133,8 +133,13 @@ func (c *Core) held() int { return c.door.waiting + c.door.gated + len(c.door.st
 // holdable tells whether a request may be held at all: admission is on, all that it
 // needs is known, the request has a conversation and fits a replica.
 func (c *Core) holdable(t *ticket) bool {
-	return c.door.open && t.conv != none &&
-		c.budget(t)+c.shadow.shared.size(t.shared) <= c.door.largest
+	return c.door.open && t.conv != none && !c.tooLarge(t, c.budget(t))
+}
+
+// tooLarge tells whether a ticket that needs so many tokens of its own is larger than all
+// caches, or longer than any replica takes.
+func (c *Core) tooLarge(t *ticket, need int64) bool {
+	return need+c.shadow.shared.size(t.shared) > c.door.largest || t.tokens > c.most
 }
 
 // mayHold is holdable after a fresh look at the replicas.
@@ -148,22 +153,22 @@ func (c *Core) knock(ti int32, d *Decision) Verdict {
 	t := c.tickets.at(ti)
 	v := c.table.at(t.conv)
 	switch {
-	case v.admitted && !v.yield && v.through >= convInFlight:
-		c.decideKeyed(ti, d)
-		return Forward
-	case v.admitted && !v.yield:
-		home := int(v.home)
-		c.pass(t)
-		c.resize(t.conv, t)
-		c.relieve(home)
-		c.toGate(ti, home, ClassSticky)
-	default:
+	case !v.admitted || v.yield || !c.homeServes(t):
 		c.enqueue(ti)
 		c.pump()
 		if t.queued && c.held() > c.set.MaxQueue {
 			c.leaveDoor(ti)
 			return RefusedFull
 		}
+	case v.through >= convInFlight:
+		c.decideKeyed(ti, d)
+		return Forward
+	default:
+		home := int(v.home)
+		c.pass(t)
+		c.resize(t.conv, t)
+		c.relieve(home)
+		c.toGate(ti, home, ClassSticky)
 	}
 	return c.takeOwn(ti, d)
 }
@@ -233,8 +238,8 @@ func (c *Core) openGate(i int) {
 		ti := r.gate[next]
 		t := c.tickets.at(ti)
 		c.ungate(ti)
-		if v := c.table.at(t.conv); !v.admitted || v.home != int32(i) {
-			c.back(t) // its place is gone
+		if v := c.table.at(t.conv); !v.admitted || v.home != int32(i) || !c.holds(t, i) {
+			c.back(t) // its place is gone, or one that holds it has come
 			c.enqueue(ti)
 			continue
 		}

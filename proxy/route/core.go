@@ -18,6 +18,8 @@ type Core struct {
 	replicas []replica // by index; entries past present are gone but may hold tickets
 	present  int       // replicas that exist now
 	usable   int       // of these, ready and not draining
+	most     int64     // tokens of the longest request that one of these holds
+	least    int64     // of the longest that each of them holds
 	chosen   uint64    // running number of choices, for "least recently chosen"
 	robin    int       // last choice of PolicyRoundRobin
 
@@ -109,12 +111,7 @@ func (c *Core) SetReplicas(now time.Time, rs []Replica) {
 		c.shadow.trim(c, i)
 	}
 	c.present = len(rs)
-	c.usable = 0
-	for i := range c.replicas[:c.present] {
-		if c.replicas[i].usable() {
-			c.usable++
-		}
-	}
+	c.count()
 	for i := range c.replicas {
 		if !c.replicas[i].usable() {
 			c.evacuate(i)

@@ -8,6 +8,7 @@ func (c *Core) identify(ti int32, r *Request) {
 	t := c.tickets.at(ti)
 	t.shared = c.shadow.shared.acquire(r.SharedHash)
 	t.tokens = c.learned.tokens(t.bytes)
+	t.needs = demand(t, nil)
 	if r.Kind == KindSide {
 		t.unkeyed = r.Key == Key{} && r.Group == Key{}
 		return
@@ -51,6 +52,7 @@ func (c *Core) enter(t *ticket, i int32, r *Request) {
 		t.broken = v.chainBroken(r.Chain) || v.beginsAnew(r.SharedHash)
 		t.tokens = c.learned.next(v, t.bytes)
 		t.before = v.prompt
+		t.needs = demand(t, v)
 	}
 	v.asked = t.tokens + int64(min(c.learned.output.value, maxAnswer))
 	c.adopt(i, t.shared)
@@ -139,7 +141,7 @@ func (c *Core) decideKeyed(ti int32, d *Decision) {
 		return
 	}
 	v := c.table.at(t.conv)
-	if c.homeAlive(v) {
+	if c.homeServes(t) {
 		home := int(v.home)
 		if to := c.spillTo(t, v, d); to != none {
 			c.decide(ti, d, ClassSpilled, to)
@@ -198,7 +200,7 @@ func (c *Core) decideSide(ti int32, d *Decision) {
 		d.Conversation = v.key
 		if c.homeAlive(v) {
 			d.Home = int(v.home)
-			if c.replicas[v.home].inFlight == 0 && !c.shuns(t, int(v.home)) {
+			if c.replicas[v.home].inFlight == 0 && c.eligible(t, int(v.home)) {
 				to = int(v.home)
 			}
 		}
@@ -245,6 +247,7 @@ func (c *Core) decide(ti int32, d *Decision, class Class, to int) {
 			d.Home = none
 		case ClassRehomed:
 			d.Home = int(v.oldHome)
+			d.outgrown = c.outgrew(t, v)
 		}
 	}
 	if d.Home != none && d.Home < len(c.replicas) {
@@ -267,8 +270,7 @@ func (c *Core) decide(ti int32, d *Decision, class Class, to int) {
 // that has not been tried, else the least loaded one. None when nothing is left.
 func (c *Core) elsewhere(t *ticket, d *Decision) int {
 	if t.conv != none && t.class != ClassOff {
-		v := c.table.at(t.conv)
-		if c.homeAlive(v) && !t.wasTried(v.home) {
+		if v := c.table.at(t.conv); c.homeServes(t) && !t.wasTried(v.home) {
 			return int(v.home)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type doorMachine struct {
 	c        *Core
 	now      time.Time
-	capacity int64
+	capacity int64 // of the smallest replica
 	reps     []Replica
 	sizes    []int // tokens, by conversation
 	grows    int   // tokens from turn to turn
@@ -40,8 +40,13 @@ func newDoorMachine(t *rapid.T) *doorMachine {
 	for range rapid.IntRange(1, 12).Draw(t, "conversations") {
 		m.sizes = append(m.sizes, rapid.SampledFrom([]int{500, 1000, 3000, 6000, 9900}).Draw(t, "size"))
 	}
-	for range rapid.IntRange(1, 3).Draw(t, "replicas") {
-		m.reps = append(m.reps, Replica{Incarnation: 1, Ready: true, Capacity: m.capacity, MaxNumSeqs: 32, MaxBatchedTokens: 800})
+	least := rapid.SampledFrom([]int64{10_000, 10_000, 4_000}).Draw(t, "least")
+	for i := range rapid.IntRange(1, 3).Draw(t, "replicas") {
+		r := Replica{Incarnation: 1, Ready: true, Capacity: 10_000, MaxNumSeqs: 32, MaxBatchedTokens: 800}
+		if i > 0 {
+			r.Capacity, m.capacity = least, least
+		}
+		m.reps = append(m.reps, r)
 	}
 	m.c.SetReplicas(m.now, m.reps)
 	return m
@@ -93,9 +98,12 @@ func (m *doorMachine) Arrive(t *rapid.T) {
 	case v == Held || v == Forward:
 		m.open = append(m.open, tk)
 		m.flying[tk] = v == Forward
+		if v == Forward {
+			checkReach(t, m.c, tk, &d)
+		}
 		if inside := m.c.table.at(m.c.tickets.at(m.c.tickets.find(tk)).conv); v == Forward && d.Class == ClassSticky && inside.admitted {
 			home := &m.c.replicas[inside.home]
-			if over := home.places.total() - m.capacity - int64(m.c.learned.growth.value); over > 0 && home.idle.first != none && home.idle.first != home.idle.last {
+			if over := home.places.total() - home.Capacity - int64(m.c.learned.growth.value); over > 0 && home.idle.first != none && home.idle.first != home.idle.last {
 				t.Fatalf("after a turn that has grown the places on replica %d are %d tokens over, and several there are idle", inside.home, over)
 			}
 		}
@@ -231,11 +239,12 @@ func (m *doorMachine) Check(t *rapid.T) {
 			t.Fatal("something was released that does not wait")
 		}
 		m.flying[r.Ticket] = true
+		checkReach(t, m.c, r.Ticket, &r.Decision)
 	}
 	if !m.forced {
 		for i := range m.c.replicas {
-			if p := &m.c.replicas[i].places; p.total() > m.capacity && p.count > 1 {
-				t.Fatalf("%d places on replica %d take %d of %d tokens", p.count, i, p.total(), m.capacity)
+			if p := &m.c.replicas[i].places; p.total() > m.c.replicas[i].Capacity && p.count > 1 {
+				t.Fatalf("%d places on replica %d take %d of %d tokens", p.count, i, p.total(), m.c.replicas[i].Capacity)
 			}
 		}
 	}

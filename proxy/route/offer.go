@@ -19,7 +19,7 @@ func (c *Core) missing(t *ticket, i int) int64 {
 // placeAtDoor returns the replica with room that a ticket should go to, or none: a new
 // conversation joins its kin, all others go where that costs least, or wait for their home.
 func (c *Core) placeAtDoor(t *ticket) int {
-	if v := c.table.at(t.conv); c.door.keep == 0 && c.at < t.patience && c.homeAlive(v) {
+	if v := c.table.at(t.conv); c.door.keep == 0 && c.at < t.patience && c.homeServes(t) {
 		ok := c.offers(t, int(v.home), c.budget(t))
 		if ok {
 			_, ok = c.clearing(t, int(v.home))
@@ -57,7 +57,7 @@ func (c *Core) placeAtDoor(t *ticket) int {
 // wait longer than filling a cache takes: from then on nobody may pass it.
 func (c *Core) waitsForHome(t *ticket, to int) bool {
 	home := int(c.table.at(t.conv).home)
-	if c.door.keep > 0 || home == to || !c.homeAlive(c.table.at(t.conv)) || t.wasTried(int32(home)) {
+	if c.door.keep > 0 || home == to || !c.homeServes(t) || t.wasTried(int32(home)) {
 		return false
 	}
 	more := c.shadow.cached(c, t.conv, t.shared, home) - c.shadow.cached(c, t.conv, t.shared, to)
@@ -166,7 +166,7 @@ func (c *Core) leastFull(t *ticket) int {
 	best, low, tried := none, 0.0, false
 	for i := range c.replicas[:c.present] {
 		r := &c.replicas[i]
-		if !r.usable() || c.shuns(t, i) {
+		if !r.usable() || !c.holds(t, i) || c.shuns(t, i) {
 			continue
 		}
 		failed := t.wasTried(int32(i))

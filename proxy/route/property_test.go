@@ -69,6 +69,7 @@ func (m *machine) drawReplicas(t *rapid.T) {
 		}
 		r.Ready = rapid.IntRange(0, 4).Draw(t, "ready") > 0
 		r.Draining = rapid.IntRange(0, 4).Draw(t, "draining") == 0
+		r.MaxModelLen = rapid.SampledFrom([]int64{0, 0, 2000}).Draw(t, "longest")
 		r.MaxBatchedTokens = rapid.SampledFrom([]int{0, 100}).Draw(t, "batched")
 		r.MaxNumSeqs = rapid.SampledFrom([]int{0, 4, 32}).Draw(t, "seqs")
 		m.reps = append(m.reps, r)
@@ -138,6 +139,7 @@ func (m *machine) Arrive(t *rapid.T) {
 // forward records that a request went out.
 func (m *machine) forward(t *rapid.T, tk Ticket, d *Decision) {
 	m.checkDecision(t, d)
+	checkReach(t, m.c, tk, d)
 	for i := range m.open {
 		o := &m.open[i]
 		if o.t != tk {
@@ -227,6 +229,7 @@ func (m *machine) Reroute(t *rapid.T) {
 		return
 	}
 	m.checkDecision(t, &d)
+	checkReach(t, m.c, m.open[i].t, &d)
 	if m.open[i].firstByte {
 		t.Fatal("a request whose answer had begun was rerouted")
 	}

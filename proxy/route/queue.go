@@ -99,16 +99,17 @@ func (c *Core) walk() {
 			continue
 		}
 		need := c.budget(t)
-		if need+c.shadow.shared.size(t.shared) > c.door.largest {
+		if c.tooLarge(t, need) {
 			c.letPlain(ti)
 			continue
 		}
 		v := c.table.at(t.conv)
+		leaves := v.admitted && (t.wasTried(v.home) || !c.homeServes(t))
 		to := none
 		switch {
-		case v.admitted && !v.yield && !t.wasTried(v.home):
+		case v.admitted && !v.yield && !leaves:
 			to = int(v.home) // another request of it was let in
-		case (!v.admitted || t.wasTried(v.home)) && c.mayFit(t, need):
+		case (!v.admitted || leaves) && c.mayFit(t, need):
 			to = c.offer(t, need)
 		}
 		if to == none {

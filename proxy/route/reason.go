@@ -63,13 +63,7 @@ func (d *Decision) Reason() string {
 	case ClassSpilled:
 		return d.spilledReason()
 	case ClassRehomed:
-		if d.note == noteDoor {
-			return fmt.Sprintf("rehomed: it has a place on replica %d, where there was room first; its home was replica %d; waited %.1f s", d.Replica, d.Home, d.Wait.Seconds())
-		}
-		if d.MissExpected == MissReplicaRestarted {
-			return fmt.Sprintf("rehomed: its home, replica %d, has restarted with an empty cache; replica %d is the new home", d.Home, d.Replica)
-		}
-		return fmt.Sprintf("rehomed: its home, replica %d, takes no requests; replica %d is the new home", d.Home, d.Replica)
+		return d.rehomedReason()
 	case ClassClientPinned:
 		return fmt.Sprintf("client_pinned: the client named replica %d", d.Replica)
 	case ClassUnkeyed:
@@ -83,6 +77,21 @@ func (d *Decision) Reason() string {
 		return fmt.Sprintf("off: affinity is off; replica %d has the fewest requests in flight", d.Replica)
 	default:
 		return "not decided"
+	}
+}
+
+func (d *Decision) rehomedReason() string {
+	switch {
+	case d.outgrown && d.note == noteDoor:
+		return fmt.Sprintf("rehomed: its prompt is too long for its home, replica %d; it has a place on replica %d; waited %.1f s", d.Home, d.Replica, d.Wait.Seconds())
+	case d.outgrown:
+		return fmt.Sprintf("rehomed: its prompt is too long for its home, replica %d; replica %d is the new home", d.Home, d.Replica)
+	case d.note == noteDoor:
+		return fmt.Sprintf("rehomed: it has a place on replica %d, where there was room first; its home was replica %d; waited %.1f s", d.Replica, d.Home, d.Wait.Seconds())
+	case d.MissExpected == MissReplicaRestarted:
+		return fmt.Sprintf("rehomed: its home, replica %d, has restarted with an empty cache; replica %d is the new home", d.Home, d.Replica)
+	default:
+		return fmt.Sprintf("rehomed: its home, replica %d, takes no requests; replica %d is the new home", d.Home, d.Replica)
 	}
 }
 

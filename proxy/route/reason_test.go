@@ -24,6 +24,8 @@ func TestReason(t *testing.T) {
 		{Decision{Class: ClassRehomed, Replica: 1, Home: 0}, "rehomed: its home, replica 0, takes no requests; replica 1 is the new home"},
 		{Decision{Class: ClassRehomed, Replica: 1, Home: 0, MissExpected: MissReplicaRestarted}, "rehomed: its home, replica 0, has restarted with an empty cache; replica 1 is the new home"},
 		{Decision{Class: ClassRehomed, Replica: 1, Home: 0, Wait: 1e9, note: noteDoor}, "rehomed: it has a place on replica 1, where there was room first; its home was replica 0; waited 1.0 s"},
+		{Decision{Class: ClassRehomed, Replica: 1, Home: 0, outgrown: true}, "rehomed: its prompt is too long for its home, replica 0; replica 1 is the new home"},
+		{Decision{Class: ClassRehomed, Replica: 1, Home: 0, Wait: 1e9, note: noteDoor, outgrown: true}, "rehomed: its prompt is too long for its home, replica 0; it has a place on replica 1; waited 1.0 s"},
 		{Decision{Class: ClassClientPinned, Replica: 3}, "client_pinned: the client named replica 3"},
 		{Decision{Class: ClassUnkeyed, Replica: 3, Home: -1}, "unkeyed: no conversation could be told; replica 3 carries the least"},
 		{Decision{Class: ClassSide, Replica: 3, Home: 3}, "side: a side call follows its group to replica 3"},

@@ -7,7 +7,8 @@ const none = -1
 
 // replica is the core's own state about one replica.
 type replica struct {
-	Replica // what the caller said last
+	Replica       // what the caller said last
+	reach   int64 // tokens of the longest request that it holds, as far as is known
 
 	inFlight int
 	counts   [NumClasses]uint64
@@ -41,7 +42,7 @@ func (r *replica) usable() bool { return r.Ready && !r.Draining }
 
 // eligible tells whether a request may be placed on replica i.
 func (c *Core) eligible(t *ticket, i int) bool {
-	return c.replicas[i].usable() && !t.wasTried(int32(i)) && !c.shuns(t, i)
+	return c.replicas[i].usable() && c.holds(t, i) && !t.wasTried(int32(i)) && !c.shuns(t, i)
 }
 
 // shuns tells whether a request keeps away from replica i: that one is to be avoided,
@@ -52,7 +53,7 @@ func (c *Core) shuns(t *ticket, i int) bool {
 		return false
 	}
 	for k := range c.replicas[:c.present] {
-		if r := &c.replicas[k]; r.usable() && !r.Avoid && !t.wasTried(int32(k)) {
+		if r := &c.replicas[k]; r.usable() && !r.Avoid && c.holds(t, k) && !t.wasTried(int32(k)) {
 			return true
 		}
 	}

@@ -59,10 +59,10 @@ func (c *Core) absolve(replica int) {
 	}
 }
 
-// untried tells whether a usable replica is left that has not failed the ticket.
+// untried tells whether a usable replica is left that holds the ticket and has not failed it.
 func (c *Core) untried(t *ticket) bool {
 	for i := range c.replicas[:c.present] {
-		if c.replicas[i].usable() && !t.wasTried(int32(i)) {
+		if c.replicas[i].usable() && c.holds(t, i) && !t.wasTried(int32(i)) {
 			return true
 		}
 	}

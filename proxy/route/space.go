@@ -78,7 +78,7 @@ func (c *Core) offers(t *ticket, i int, need int64) bool {
 // mayFit tells whether any replica that a ticket may go to may have room for so many
 // tokens of its own. No is certain.
 func (c *Core) mayFit(t *ticket, need int64) bool {
-	if len(t.tried) > 0 {
+	if c.limited(t) {
 		for i := range c.door.space.tokens {
 			if c.offers(t, i, need) && c.eligible(t, i) {
 				return true
@@ -93,6 +93,9 @@ func (c *Core) mayFit(t *ticket, need int64) bool {
 	return c.avoidedHome(t) && c.offers(t, home, need)
 }
 
+// limited tells whether a ticket cannot go to each of the usable replicas.
+func (c *Core) limited(t *ticket) bool { return len(t.tried) > 0 || !c.fitsAll(t) }
+
 // avoidedHome tells whether the home of a ticket is one that others keep away from.
 func (c *Core) avoidedHome(t *ticket) bool {
 	v := c.table.at(t.conv)
@@ -100,7 +103,7 @@ func (c *Core) avoidedHome(t *ticket) bool {
 }
 
 // roomFor returns the most tokens of its own that one with a shared prompt may have that
-// has no home and that no replica has failed.
+// has no home, that no replica has failed and that each could hold.
 func (c *Core) roomFor(shared int32) *int64 {
 	s := &c.door.space
 	for len(s.rooms) <= int(shared)+1 {
@@ -127,7 +130,7 @@ func (c *Core) roomFor(shared int32) *int64 {
 // noRoom remembers that no replica has room for a ticket: nor has any, until somebody is
 // let in, for one like it that needs as much.
 func (c *Core) noRoom(t *ticket, need int64) {
-	if len(t.tried) == 0 && !c.avoidedHome(t) {
+	if !c.limited(t) && !c.avoidedHome(t) {
 		room := c.roomFor(t.shared)
 		*room = min(*room, need-1)
 	}

@@ -42,6 +42,7 @@ type ticket struct {
 	chain      uint64 // hash over the whole prompt, 0 when not given
 	bytes      int64  // size of the prompt part of the body
 	tokens     int64  // its estimate in tokens
+	needs      int64  // tokens that a replica must hold for it, see demand
 	uncached   int64  // estimate of the tokens to compute, while it waits for a first byte
 	key        Key
 	group      Key

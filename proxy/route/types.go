@@ -99,6 +99,7 @@ type Replica struct {
 	Draining           bool   // finishes what it has, gets nothing new
 	Avoid              bool   // keeps its conversations, is nobody's new home while others can be
 	Capacity           int64  // KV tokens it can hold; 0 when not known
+	MaxModelLen        int64  // most tokens of a prompt and its answer; 0 when not known
 	MaxNumSeqs         int    // sequences computed at once; 0 when not known
 	MaxBatchedTokens   int    // tokens of one step; 0 when not known (2,048 is assumed)
 	MetricsUnavailable bool   // its engine's figures are older than 10 s; nothing is held when all are
@@ -184,7 +185,8 @@ type Decision struct {
 	// valid until the next call of the core; copy it to keep it.
 	Terms []Term
 
-	note note // what tipped the choice, for Reason
+	note     note // what tipped the choice, for Reason
+	outgrown bool // the home that it left does not hold the prompt
 }
 
 // Release is a held request that may go now.
