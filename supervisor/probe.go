@@ -148,11 +148,17 @@ func (p *prober) first(ctx context.Context) error {
 			MaxModelLen *int64 `json:"max_model_len"`
 		} `json:"data"`
 	}
-	// Both are told to people only; an engine without them can still serve.
+	// The length bounds what is sent to this engine; without it, and without a version, it can
+	// still serve.
 	if body, err := p.get(ctx, "/v1/models", 1<<20); err == nil && json.Unmarshal(body, &models) == nil && len(models.Data) > 0 {
-		p.static.MaxModelLen = models.Data[0].MaxModelLen
 		if p.served == "" {
 			p.served = models.Data[0].ID
+		}
+		p.static.MaxModelLen = models.Data[0].MaxModelLen
+		for _, m := range models.Data { // an engine elsewhere may serve several
+			if m.ID == p.served {
+				p.static.MaxModelLen = m.MaxModelLen
+			}
 		}
 	}
 	var version struct {
