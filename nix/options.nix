@@ -238,12 +238,12 @@ in
     spill_threshold = mkOption {
       type = types.nullOr (types.ints.between 1 4096);
       default = null;
-      description = "A request leaves its home replica when that has so many requests in flight; empty means auto, a quarter of max_num_seqs. When not set: auto.";
+      description = "A request leaves its home replica when that has so many requests in flight; empty means auto, a quarter of max_num_seqs. Does not count while admission keeps places, as by default: set admission to none. When not set: auto.";
     };
     spill = mkOption {
       type = types.nullOr (types.enum [ "count" "priced" "SPILL_RULE_COUNT" "SPILL_RULE_PRICED" ]);
       default = null;
-      description = "Count spills at the threshold alone; priced also weighs the wait at home against reading this context again elsewhere. When not set: count.";
+      description = "Count spills at the threshold alone; priced also weighs the wait at home against reading this context again elsewhere. Does not count while admission keeps places, as by default: set admission to none. When not set: count.";
     };
     admission = mkOption {
       type = types.nullOr (types.enum [ "none" "working set" "ADMISSION_NONE" "ADMISSION_WORKING_SET" ]);

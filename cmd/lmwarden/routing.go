@@ -85,6 +85,12 @@ func (a *app) routingWatchCommand() *cobra.Command {
 	}
 }
 
+// keepsPlaces says whether admission decides where turns go, so that none leaves its home
+// by the spill threshold.
+func keepsPlaces(card *lmwardenv1.RoutingCard) bool {
+	return card.GetAdmission() == lmwardenv1.Admission_ADMISSION_WORKING_SET && card.GetAffinity() && card.GetAdmissionMessage() == ""
+}
+
 // printCard prints the data-parallel routing card: the pills in one line, a row per
 // replica, and since when the counters run.
 func (a *app) printCard(w io.Writer, card *lmwardenv1.RoutingCard) {
@@ -95,6 +101,9 @@ func (a *app) printCard(w io.Writer, card *lmwardenv1.RoutingCard) {
 	threshold := count(card.GetSpillThreshold())
 	if card.GetSpillThresholdAuto() {
 		threshold += " (auto)"
+	}
+	if keepsPlaces(card) {
+		threshold += ", not while admission works"
 	}
 	sticky := "no turns yet"
 	if card.StickyPercent != nil {

@@ -203,7 +203,8 @@ const (
 	DecisionClass_DECISION_CLASS_STICKY DecisionClass = 2
 	// Home was past the spill threshold; this request went elsewhere and home is kept.
 	DecisionClass_DECISION_CLASS_SPILLED DecisionClass = 3
-	// Home is gone, draining or restarted; a new home was chosen.
+	// Home is gone, draining, restarted or too small for the prompt, or admission found room
+	// elsewhere; a new home was chosen.
 	DecisionClass_DECISION_CLASS_REHOMED DecisionClass = 4
 	// The client named the replica.
 	DecisionClass_DECISION_CLASS_CLIENT_PINNED DecisionClass = 5
@@ -547,9 +548,11 @@ type RoutingSettings struct {
 	// Keep each conversation on the replica that holds its cache. Absent means on.
 	Affinity *bool `protobuf:"varint,1,opt,name=affinity,proto3,oneof" json:"affinity,omitempty"`
 	// Requests in flight on the home replica from which a request is sent elsewhere.
-	// Absent means auto: a quarter of max_num_seqs, at least 1.
+	// Absent means auto: a quarter of max_num_seqs, at least 1. While admission keeps
+	// places, a turn stays at its place and this does not count.
 	SpillThreshold *uint32 `protobuf:"varint,2,opt,name=spill_threshold,json=spillThreshold,proto3,oneof" json:"spill_threshold,omitempty"`
-	// How a request chooses whether to leave its home. Unspecified means count.
+	// How a request chooses whether to leave its home, while admission keeps no places.
+	// Unspecified means count.
 	Spill SpillRule `protobuf:"varint,3,opt,name=spill,proto3,enum=lmwarden.v1.SpillRule" json:"spill,omitempty"`
 	// What may be let in at once. Unspecified means working set, which holds nobody before
 	// every replica has told its capacity.
@@ -1296,7 +1299,7 @@ type RoutingCard struct {
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Whether affinity is on.
 	Affinity bool `protobuf:"varint,4,opt,name=affinity,proto3" json:"affinity,omitempty"`
-	// Spill threshold in force, in requests in flight.
+	// Spill threshold, in requests in flight; it counts while admission keeps no places.
 	SpillThreshold uint32 `protobuf:"varint,5,opt,name=spill_threshold,json=spillThreshold,proto3" json:"spill_threshold,omitempty"`
 	// True when the threshold is derived from max_num_seqs.
 	SpillThresholdAuto bool `protobuf:"varint,6,opt,name=spill_threshold_auto,json=spillThresholdAuto,proto3" json:"spill_threshold_auto,omitempty"`
@@ -2449,15 +2452,15 @@ var File_lmwarden_v1_routing_proto protoreflect.FileDescriptor
 
 const file_lmwarden_v1_routing_proto_rawDesc = "" +
 	"\n" +
-	"\x19lmwarden/v1/routing.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16lmwarden/v1/face.proto\"\xbb\x1d\n" +
+	"\x19lmwarden/v1/routing.proto\x12\vlmwarden.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16lmwarden/v1/face.proto\"\xe3\x1e\n" +
 	"\x0fRoutingSettings\x12\xac\x01\n" +
 	"\baffinity\x18\x01 \x01(\bB\x8a\x01\xaa\xd4\x18\x85\x01\n" +
-	"\bAffinity\x12jKeep each conversation on the replica that holds its cache; off balances every request by least in flight.\"\aRouting0\x01:\x02onH\x00R\baffinity\x88\x01\x01\x12\xe4\x01\n" +
-	"\x0fspill_threshold\x18\x02 \x01(\rB\xb5\x01\xbaH\a*\x05\x18\x80 (\x01\xaa\xd4\x18\xa6\x01\n" +
-	"\x0fSpill threshold\x12xA request leaves its home replica when that has so many requests in flight; empty means auto, a quarter of max_num_seqs.\x1a\brequests\"\aRouting0\x01:\x04autoH\x01R\x0espillThreshold\x88\x01\x01\x12\xd4\x01\n" +
-	"\x05spill\x18\x03 \x01(\x0e2\x16.lmwarden.v1.SpillRuleB\xa5\x01\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18\x98\x01\n" +
+	"\bAffinity\x12jKeep each conversation on the replica that holds its cache; off balances every request by least in flight.\"\aRouting0\x01:\x02onH\x00R\baffinity\x88\x01\x01\x12\xb8\x02\n" +
+	"\x0fspill_threshold\x18\x02 \x01(\rB\x89\x02\xbaH\a*\x05\x18\x80 (\x01\xaa\xd4\x18\xfa\x01\n" +
+	"\x0fSpill threshold\x12\xcb\x01A request leaves its home replica when that has so many requests in flight; empty means auto, a quarter of max_num_seqs. Does not count while admission keeps places, as by default: set admission to none.\x1a\brequests\"\aRouting0\x01:\x04autoH\x01R\x0espillThreshold\x88\x01\x01\x12\xa8\x02\n" +
+	"\x05spill\x18\x03 \x01(\x0e2\x16.lmwarden.v1.SpillRuleB\xf9\x01\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18\xec\x01\n" +
 	"\n" +
-	"Spill rule\x12vCount spills at the threshold alone; priced also weighs the wait at home against reading this context again elsewhere.\"\aRouting(\x010\x01:\x05countR\x05spill\x12\xd9\x01\n" +
+	"Spill rule\x12\xc9\x01Count spills at the threshold alone; priced also weighs the wait at home against reading this context again elsewhere. Does not count while admission keeps places, as by default: set admission to none.\"\aRouting(\x010\x01:\x05countR\x05spill\x12\xd9\x01\n" +
 	"\tadmission\x18\x04 \x01(\x0e2\x16.lmwarden.v1.AdmissionB\xa2\x01\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18\x95\x01\n" +
 	"\tAdmission\x12pWorking set lets in only as many conversations as the caches can hold and keeps the others in order at the door.\"\aRouting0\x01:\vworking setR\tadmission\x12\xd6\x01\n" +
 	"\x06policy\x18\x05 \x01(\x0e2\x1c.lmwarden.v1.PlacementPolicyB\x9f\x01\xbaH\x05\x82\x01\x02\x10\x01\xaa\xd4\x18\x92\x01\n" +

@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { cleanup, render, screen, within } from "@testing-library/preact";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { ReplicaState, type RoutingCard, RoutingCardSchema } from "../gen/lmwarden/v1/routing_pb";
+import { Admission, ReplicaState, type RoutingCard, RoutingCardSchema } from "../gen/lmwarden/v1/routing_pb";
 import { WatchResponseSchema } from "../gen/lmwarden/v1/system_service_pb";
 import { now, receive } from "../store";
 import { RoutingCardPanel } from "./RoutingCard";
@@ -90,6 +90,12 @@ describe("the routing card", () => {
     expect(text).toContain("Sticky 100.0 %");
     expect(text).toContain("In flight 3");
     expect(text).toContain("Held 0");
+  });
+
+  it("says that the spill threshold does not count while admission works", () => {
+    show(card({ admission: Admission.WORKING_SET }));
+    const text = screen.getByRole("region").textContent?.replaceAll("\u00a0", " ");
+    expect(text).toContain("Spill threshold 8 (auto), not while admission works");
   });
 
   it("shows a dash for a sticky share of nothing", () => {

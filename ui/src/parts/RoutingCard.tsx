@@ -74,6 +74,7 @@ function Pills({ card }: { card: RoutingCard }) {
             {count(card.spillThreshold)}
             {card.spillThresholdAuto ? " (auto)" : ""}
           </b>
+          {keepsPlaces(card) ? ", not while admission works" : ""}
         </span>
       </Pill>
       <Pill title="sticky / (sticky + spilled + rehomed)">
@@ -102,6 +103,11 @@ function Pills({ card }: { card: RoutingCard }) {
       </Pill>
     </>
   );
+}
+
+/** Whether admission decides where turns go, so that none leaves its home by the threshold. */
+function keepsPlaces(card: RoutingCard): boolean {
+  return card.affinity && card.admission === Admission.WORKING_SET && card.admissionMessage === "";
 }
 
 /** The admission in force and, where it works, how many places it keeps. */
