@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -43,7 +44,15 @@ func (o RampOptions) Validate() error {
 	if len(o.Steps) == 0 {
 		errs = append(errs, errors.New("there is no step to run"))
 	}
-	for _, n := range o.Steps {
+	for i, arm := range o.Arms {
+		if slices.Index(o.Arms, arm) < i {
+			errs = append(errs, fmt.Errorf("the arm %s is named twice; name it once, and more rounds to repeat it", arm))
+		}
+	}
+	for i, n := range o.Steps {
+		if slices.Index(o.Steps, n) < i {
+			errs = append(errs, fmt.Errorf("the step of %d sessions is named twice; name it once, and more rounds to repeat it", n))
+		}
 		if n < 1 || n > 4096 {
 			errs = append(errs, fmt.Errorf("a step of %d sessions is not possible; choose 1 to 4096", n))
 		}

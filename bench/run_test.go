@@ -292,6 +292,8 @@ func TestRampRefusals(t *testing.T) {
 	}{
 		{"no arm", func(o *RampOptions) { o.Arms = nil }, "no arm"},
 		{"no step", func(o *RampOptions) { o.Steps = nil }, "no step"},
+		{"an arm twice", func(o *RampOptions) { o.Arms = []string{"off", "on", "off"} }, "the arm off is named twice"},
+		{"a step twice", func(o *RampOptions) { o.Steps = []int{2, 2} }, "the step of 2 sessions is named twice"},
 		{"zero sessions", func(o *RampOptions) { o.Steps = []int{0} }, "0 sessions"},
 		{"zero duration", func(o *RampOptions) { o.Duration = 0 }, "too short"},
 		{"switch fails", func(o *RampOptions) {

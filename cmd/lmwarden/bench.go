@@ -66,7 +66,7 @@ func (a *app) benchSessionsCommand() *cobra.Command {
 			"  lmwarden bench sessions --arms off,hash,on --steps 8 --rounds 4 -o html > report.html\n" +
 			"  lmwarden bench sessions --url http://10.0.0.5:8000 --model qwen3-4b --api chat",
 		Args: arguments(),
-		RunE: func(c *cobra.Command, _ []string) error { return a.benchSessions(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.benchSessions(c.Context(), f, c.Flags().Changed) },
 	}
 	fl := c.Flags()
 	fl.StringSliceVar(&f.arms, "arms", []string{"off", "on"}, "arms in the order of the first step; each following step and round turns it around")
@@ -113,8 +113,34 @@ type benchSettings struct {
 	Version     string     `json:"version"`
 }
 
+// conflicts returns an error that names a flag which another one leaves without effect.
+func (f benchFlags) conflicts(changed func(string) bool) error {
+	switch {
+	case f.url != "" && changed("arms"):
+		return usageErrorf("what --url names is measured as it is, as one arm; leave --arms out")
+	case changed("rounds") && f.rounds < 1:
+		return usageErrorf("%d rounds are not possible; choose 1 to 1000", f.rounds)
+	case f.trace != "":
+		return traceConflict(changed, "steps", "load", "think")
+	}
+	return nil
+}
+
+// traceConflict refuses flags that say what a trace says.
+func traceConflict(changed func(string) bool, names ...string) error {
+	for _, name := range names {
+		if changed(name) {
+			return usageErrorf("a trace says itself who sends what and when; leave --%s out", name)
+		}
+	}
+	return nil
+}
+
 // ramp checks the flags and says what is to be run.
-func (a *app) ramp(f benchFlags) (bench.RampOptions, error) {
+func (a *app) ramp(f benchFlags, changed func(string) bool) (bench.RampOptions, error) {
+	if err := f.conflicts(changed); err != nil {
+		return bench.RampOptions{}, err
+	}
 	if api := bench.API(f.api); api != bench.Messages && api != bench.Chat {
 		return bench.RampOptions{}, usageErrorf("--api %q does not exist; choose messages or chat", f.api)
 	}
@@ -150,8 +176,12 @@ func (a *app) ramp(f benchFlags) (bench.RampOptions, error) {
 	return ramp, nil
 }
 
-func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
-	ramp, err := a.ramp(f)
+func (a *app) benchSessions(ctx context.Context, f benchFlags, changed func(string) bool) error {
+	for i, arm := range f.arms {
+		f.arms[i] = armName(arm)
+	}
+	f.url = engineURL(f.url)
+	ramp, err := a.ramp(f, changed)
 	if err != nil {
 		return err
 	}
@@ -170,6 +200,7 @@ func (a *app) benchSessions(ctx context.Context, f benchFlags) error {
 			return target.change(ctx, arm)
 		}
 	}
+	fmt.Fprintf(a.err, "asking %s at %s how long its tokens are ...\n", target.model, target.url)
 	ratio, err := ramp.Step.Client.Calibrate(ctx, f.seed)
 	if err != nil {
 		return benchFailure(ctx, target.url, err)
@@ -233,6 +264,12 @@ func (a *app) runRamp(ctx context.Context, ramp bench.RampOptions, ledger *repor
 		err = errors.Join(err, target.restore())
 	}
 	return append(slices.Clone(ledger.Runs()), partial...), errors.Join(err, lost)
+}
+
+// engineURL is the address of an endpoint without the path that clients of OpenAI's API
+// count to it.
+func engineURL(url string) string {
+	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1"), "/")
 }
 
 // benchFailure says which endpoint did not do what a load needs.

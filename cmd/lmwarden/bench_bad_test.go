@@ -29,18 +29,25 @@ import (
 func TestBenchRefusals(t *testing.T) {
 	endpoint := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
 	defer endpoint.Close()
+	trace := shortTrace(t)
 	for want, args := range map[string][]string{
-		"step of 0s":           {"--duration", "0s"},
-		"step of -1m":          {"--duration", "-1m"},
-		"step of 0 sessions":   {"--steps", "4,0"},
-		"-2 rounds":            {"--rounds", "-2"},
-		"warm-up of -1s":       {"--warmup", "-1s"},
-		"no load":              {"--load", "heavy"},
-		"think time":           {"--think", "often"},
-		"choose messages":      {"--api", "soap"},
-		"trace cannot be read": {"--trace", "/nonexistent"},
-		"needs --model":        {"--model", ""},
-		"no form \"yaml\"":     {"-o", "yaml"},
+		"step of 0s":                        {"--duration", "0s"},
+		"step of -1m":                       {"--duration", "-1m"},
+		"step of 0 sessions":                {"--steps", "4,0"},
+		"-2 rounds":                         {"--rounds", "-2"},
+		"warm-up of -1s":                    {"--warmup", "-1s"},
+		"no load":                           {"--load", "heavy"},
+		"think time":                        {"--think", "often"},
+		"choose messages":                   {"--api", "soap"},
+		"trace cannot be read":              {"--trace", "/nonexistent"},
+		"needs --model":                     {"--model", ""},
+		"step of 2 sessions is named twice": {"--steps", "2,4,2"},
+		"0 rounds":                          {"--rounds", "0"},
+		"leave --arms out":                  {"--arms", "bogus"},
+		"leave --steps out":                 {"--trace", trace, "--steps", "99"},
+		"leave --load out":                  {"--trace", trace, "--load", "bursts"},
+		"leave --think out":                 {"--trace", trace, "--think", "exp:5"},
+		"no form \"yaml\"":                  {"-o", "yaml"},
 	} {
 		got := lmwarden(t, nil, "", append([]string{"bench", "sessions", "--url", endpoint.URL, "--model", "m"}, args...)...)
 		if got.code != exitUsage || !strings.Contains(got.err, want) || got.stdout != "" {
@@ -52,6 +59,10 @@ func TestBenchRefusals(t *testing.T) {
 		if got := box.lmwarden(t, "bench", "sessions", "--arms", arm); got.code != exitUsage || !strings.Contains(got.err, arm) {
 			t.Errorf("arm %s: exit code %d: %s", arm, got.code, got.err)
 		}
+	}
+	got := box.lmwarden(t, "bench", "sessions", "--arms", "working_set,off, working-set")
+	if got.code != exitUsage || !strings.Contains(got.err, "the arm working-set is named twice") {
+		t.Errorf("an arm twice: exit code %d: %s", got.code, got.err)
 	}
 }
 
@@ -173,6 +184,7 @@ func TestBenchWrongEndpoints(t *testing.T) {
 		"speaks SSH":            {rawEndpoint(t, "SSH-2.0-OpenSSH_9.2\r\n"), "malformed HTTP"},
 		"hangs up":              {rawEndpoint(t, ""), "EOF"},
 		"is no URL":             {"not a url", "not a url"},
+		"serves other paths":    {serve(404, "application/json", `{"detail":"Not Found"}`) + "/v1/", "answered 404: it has no /v1/chat/completions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := lmwarden(t, nil, "", "bench", "sessions", "--url", c.url, "--model", "m", "--api", "chat", "--steps", "1", "--duration", "1s")
@@ -241,21 +253,30 @@ func TestBenchInterrupted(t *testing.T) {
 
 // TestBenchResumeFailed measures a step again in which every request failed.
 func TestBenchResumeFailed(t *testing.T) {
-	var requests atomic.Int32
-	endpoint := newEndpointThat(t, func() bool { return requests.Add(1) != 3 }) // after the two of the calibration
-	args := []string{
-		"bench", "sessions", "--url", endpoint, "--model", "m", "--steps", "1", "--duration", "1s",
-		"--resume", filepath.Join(t.TempDir(), "series.json"), "-o", "json",
-	}
-	got := lmwarden(t, nil, "", args...)
-	if got.code != exitFailure || got.stdout != "" || !strings.Contains(got.err, "no request of the step succeeded: the endpoint answered 503: full") {
-		t.Fatalf("exit code %d: %s%s", got.code, got.stdout, got.err)
-	}
-	var series struct{ PerRun []report.Run }
-	got = lmwarden(t, nil, "", args...)
-	if err := json.Unmarshal([]byte(got.stdout), &series); err != nil || got.code != 0 || len(series.PerRun) != 1 || *series.PerRun[0].Requests == 0 {
-		t.Errorf("resumed: exit code %d, %v: %s%s; want the step measured", got.code, err, got.stdout, got.err)
-	}
+	longEnough(t, func(length time.Duration) bool {
+		var requests atomic.Int32
+		var full atomic.Bool
+		full.Store(true)
+		endpoint := newEndpointThat(t, func() bool { return requests.Add(1) <= 2 || !full.Load() }) // two are of the calibration
+		args := []string{
+			"bench", "sessions", "--url", endpoint, "--model", "m", "--steps", "1", "--duration", length.String(),
+			"--resume", filepath.Join(t.TempDir(), "series.json"), "-o", "json",
+		}
+		got := lmwarden(t, nil, "", args...)
+		if got.code == 0 {
+			return false // none was answered, so none has failed
+		}
+		if got.code != exitFailure || got.stdout != "" || !strings.Contains(got.err, "no request of the step succeeded: the endpoint answered 503: full") {
+			t.Fatalf("exit code %d: %s%s", got.code, got.stdout, got.err)
+		}
+		full.Store(false)
+		var series struct{ PerRun []report.Run }
+		got = lmwarden(t, nil, "", args...)
+		if err := json.Unmarshal([]byte(got.stdout), &series); err != nil || got.code != 0 || len(series.PerRun) != 1 {
+			t.Fatalf("resumed: exit code %d, %v: %s%s; want the step measured", got.code, err, got.stdout, got.err)
+		}
+		return *series.PerRun[0].Requests > 0
+	})
 }
 
 // TestBenchRecord writes a trace of what a daemon remembers, without those that failed.

@@ -36,7 +36,12 @@ func (a *app) benchProxyCommand() *cobra.Command {
 			"object; -o json prints nothing else.",
 		Example: "  lmwarden bench proxy -o json | jq '.loads[] | {connections, paceSeconds, ttfbRatio, cpuRatio, p50, p99}'",
 		Args:    arguments(),
-		RunE:    func(c *cobra.Command, _ []string) error { return a.benchProxy(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.quick && c.Flags().Changed("rounds") {
+				return usageErrorf("--quick is one round; leave --rounds out")
+			}
+			return a.benchProxy(c.Context(), f)
+		},
 	}
 	c.Flags().IntVar(&f.rounds, "rounds", 4, "rounds in which the ways take turns")
 	c.Flags().IntVar(&f.body, "body", 16<<10, "size of a request, in bytes")
@@ -69,6 +74,9 @@ type proxyReport struct {
 }
 
 func (a *app) benchProxy(ctx context.Context, f proxyBench) error {
+	if a.output != outputTable && a.output != outputJSON {
+		return usageErrorf("bench proxy has no form %q; choose table or json", a.output)
+	}
 	loads := proxyload.Loads()
 	if f.quick {
 		loads, f.rounds = proxyload.QuickLoads(), 1

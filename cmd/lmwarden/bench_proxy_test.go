@@ -49,7 +49,7 @@ func TestBenchProxyWithoutNginx(t *testing.T) {
 	for i, load := range proxyload.QuickLoads() {
 		checkLoad(t, load, report.Loads[i], []string{proxyload.Direct, proxyload.Bare, proxyload.Ours})
 	}
-	for _, args := range [][]string{{"--rounds", "0"}, {"--body", "0"}} {
+	for _, args := range [][]string{{"--rounds", "0"}, {"--body", "0"}, {"--quick", "--rounds", "2"}, {"--quick", "-o", "csv"}} {
 		if got := lmwarden(t, nil, "", append([]string{"bench", "proxy"}, args...)...); got.code != exitUsage {
 			t.Errorf("%v: exit code %d: %s", args, got.code, got.err)
 		}

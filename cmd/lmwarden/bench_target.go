@@ -81,7 +81,9 @@ func blindRanks(arm string, seed uint64, replicas int) func() int {
 }
 
 // armName is the name of an arm as it is listed.
-func armName(arm string) string { return strings.NewReplacer("_", "-", " ", "-").Replace(arm) }
+func armName(arm string) string {
+	return strings.NewReplacer("_", "-", " ", "-").Replace(strings.TrimSpace(arm))
+}
 
 // armNames lists the arms.
 func armNames() []string {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,6 +147,7 @@ func (a *app) simulate(ctx context.Context, f simulateFlags, changed func(string
 	if a.output == outputWide || a.output == outputYAML {
 		return usageErrorf("simulate has no form %q; choose table, json, csv, html or svg", a.output)
 	}
+	f.calibrate = engineURL(f.calibrate)
 	s, err := f.series(changed)
 	if err != nil {
 		return &codeError{exitUsage, err}
@@ -167,17 +169,37 @@ func (a *app) simulate(ctx context.Context, f simulateFlags, changed func(string
 	return errors.Join(a.printRuns(runs, s.page(err != nil), s.settings), err)
 }
 
+// check returns an error that names a flag which is out of range, or which another one
+// leaves without effect.
+func (f simulateFlags) check(changed func(string) bool) error {
+	switch {
+	case f.runs < 1 || f.runs > 1000:
+		return fmt.Errorf("%d runs are not possible; choose 1 to 1000", f.runs)
+	case len(f.policies) == 0:
+		return errors.New("--policy names no policy")
+	case f.threshold < 0:
+		return fmt.Errorf("--spill-threshold is %d; it must be at least 1, or 0 for a quarter of --max-num-seqs", f.threshold)
+	case f.model != "" && f.calibrate == "":
+		return errors.New("--model names the model that --calibrate asks for; give --calibrate too, or leave --model out")
+	case f.trace != "":
+		return traceConflict(changed, "sessions", "load", "think", "stagger")
+	}
+	for i, n := range f.sessions {
+		if slices.Index(f.sessions, n) < i {
+			return fmt.Errorf("--sessions names %d twice; name it once, and --runs to repeat it", n)
+		}
+	}
+	return nil
+}
+
 // series checks the flags and turns them into configurations.
 func (f simulateFlags) series(changed func(string) bool) (series, error) {
+	if err := f.check(changed); err != nil {
+		return series{}, err
+	}
 	scenario, err := simrun.FindScenario(f.load)
 	if err != nil {
 		return series{}, err
-	}
-	if f.runs < 1 || f.runs > 1000 {
-		return series{}, fmt.Errorf("%d runs are not possible; choose 1 to 1000", f.runs)
-	}
-	if len(f.policies) == 0 {
-		return series{}, errors.New("--policy names no policy")
 	}
 	s := series{policies: make(map[string]simrun.Policy), runs: f.runs, sessions: f.sessions}
 	for _, name := range f.policies {
@@ -189,6 +211,9 @@ func (f simulateFlags) series(changed func(string) bool) (series, error) {
 			p.Settings.SpillThreshold = f.threshold
 		}
 		name = strings.ReplaceAll(strings.TrimSpace(name), "_", "-")
+		if slices.Contains(s.arms, name) {
+			return series{}, fmt.Errorf("--policy names %s twice; name it once, and --runs to repeat it", name)
+		}
 		s.arms = append(s.arms, name)
 		s.policies[name] = p
 	}
@@ -199,9 +224,6 @@ func (f simulateFlags) series(changed func(string) bool) (series, error) {
 		s.sessions = []int{s.base.Load.Sessions}
 	}
 	if s.base.Trace != nil {
-		if changed("sessions") {
-			return series{}, errors.New("a trace has its own sessions; leave --sessions out")
-		}
 		s.sessions = []int{s.base.Trace.Conversations()}
 	}
 	for _, n := range s.sessions {
@@ -253,16 +275,23 @@ func (f simulateFlags) config(scenario simrun.Scenario, changed func(string) boo
 		}
 		deaths = append(deaths, d)
 	}
-	c.Deaths = simrun.After(c.Warmup, deaths)
-	if f.trace == "" {
-		return c, nil
+	if f.trace != "" {
+		if err := f.play(&c, changed); err != nil {
+			return c, err
+		}
 	}
+	c.Deaths = simrun.After(c.Warmup, deaths)
+	return c, nil
+}
+
+// play has the configuration play the trace.
+func (f simulateFlags) play(c *simrun.Config, changed func(string) bool) error {
 	data, err := os.ReadFile(f.trace)
 	if err != nil {
-		return c, fmt.Errorf("the trace cannot be read: %w", err)
+		return fmt.Errorf("the trace cannot be read: %w", err)
 	}
 	if c.Trace, err = load.ReadTrace(bytes.NewReader(data)); err != nil {
-		return c, err
+		return err
 	}
 	if !changed("warmup") {
 		c.Warmup = 0
@@ -270,7 +299,7 @@ func (f simulateFlags) config(scenario simrun.Scenario, changed func(string) boo
 	if !changed("minutes") {
 		c.Length = 2*c.Trace.Span() + 24*time.Hour // to its end, however slow the box
 	}
-	return c, nil
+	return nil
 }
 
 // minutes turns minutes into a duration of whole milliseconds.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,13 @@ const (
 	probeOutput  = 256
 )
 
+// How long the engine may be silent: with a long prompt, which a slow one reads for minutes,
+// and with its counters.
+const (
+	probePatience  = 10 * time.Minute
+	scrapePatience = time.Minute
+)
+
 // utilizedPortion of a card's memory is vLLM's own default.
 const utilizedPortion = 0.92
 
@@ -50,6 +58,8 @@ func (a *app) calibrate(ctx context.Context, f simulateFlags, preset engine.Pres
 		BaseURL: f.calibrate, Model: f.model, Key: a.getenv("LMWARDEN_KEY"), API: bench.Chat, HTTP: bench.NewHTTPClient(1),
 	}
 	defer client.HTTP.CloseIdleConnections()
+	fmt.Fprintf(a.err, "measuring %s at %s with %s of %s tokens and an answer of %d ...\n", f.model, f.calibrate,
+		plural(probePrompts, "prompt", "prompts"), tokens(probePrompt), probeOutput)
 	seed := uint64(a.now().UnixNano())
 	ratio, err := client.Calibrate(ctx, seed)
 	if err != nil {
@@ -60,7 +70,7 @@ func (a *app) calibrate(ctx context.Context, f simulateFlags, preset engine.Pres
 		l := bench.Load{Load: load.Load{First: load.Size{Min: tokens, Max: tokens}, Turns: 1, TurnTokens: 1, OutputTokens: output}, BytesPerToken: ratio}
 		script := bench.NewScript(l, seed, "probe", 0, i)
 		said, _ := script.Next()
-		_, err := client.Send(ctx, bench.Ask{Conversation: script.ID, History: []bench.Message{{Role: "user", Text: said.Text}}, MaxTokens: output})
+		_, err := client.Probe(ctx, bench.Ask{Conversation: script.ID, History: []bench.Message{{Role: "user", Text: said.Text}}, MaxTokens: output}, probePatience)
 		return err
 	}
 	before, err := scrapeIdle(ctx, client)
@@ -100,13 +110,15 @@ func duration(seconds float64) time.Duration { return time.Duration(seconds * fl
 
 // scrapeIdle reads the counters of an engine that does nothing now.
 func scrapeIdle(ctx context.Context, c *bench.Client) (counters, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, scrapePatience, fmt.Errorf("they did not come within %s", scrapePatience))
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(c.BaseURL, "/")+"/metrics", http.NoBody)
 	if err != nil {
 		return counters{}, fmt.Errorf("%q is not the URL of an engine: %w", c.BaseURL, err)
 	}
 	resp, err := c.HTTP.Do(req)
 	if err != nil {
-		return counters{}, fmt.Errorf("the metrics of %s cannot be read: %w", c.BaseURL, err)
+		return counters{}, fmt.Errorf("the metrics of %s cannot be read: %w", c.BaseURL, cmp.Or(context.Cause(ctx), err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -115,7 +127,7 @@ func scrapeIdle(ctx context.Context, c *bench.Client) (counters, error) {
 	parser := expfmt.NewTextParser(promodel.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(resp.Body)
 	if err != nil {
-		return counters{}, fmt.Errorf("the metrics of %s cannot be read: %w", c.BaseURL, err)
+		return counters{}, fmt.Errorf("the metrics of %s cannot be read: %w", c.BaseURL, cmp.Or(context.Cause(ctx), err))
 	}
 	m := readCounters(families)
 	switch {

@@ -77,18 +77,41 @@ func TestSimulateList(t *testing.T) {
 	}
 }
 
-// TestSimulateTrace plays a file to its end.
-func TestSimulateTrace(t *testing.T) {
+// shortTrace writes a trace of one conversation, and returns its path.
+func shortTrace(t *testing.T) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	if err := os.WriteFile(path, []byte(`{"at":0,"done":3,"conversation":"a","prompt":9000,"output":50}
 {"at":5,"conversation":"a","prompt":9400,"output":50}
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// TestSimulateTrace plays a file to its end, and lets replicas die in it: their times count
+// from its beginning.
+func TestSimulateTrace(t *testing.T) {
+	path := shortTrace(t)
 	got := lmwarden(t, nil, "", "simulate", "--trace", path, "-o", "csv")
 	lines := strings.Split(got.stdout, "\n")
 	if got.code != 0 || len(lines) < 2 || !strings.HasPrefix(lines[1], "seed,1,1,1,") {
 		t.Errorf("exit code %d: %s%s", got.code, got.err, got.stdout)
+	}
+	got = lmwarden(t, nil, "", "simulate", "--trace", path, "--replicas", "1", "--death", "5s:0:500ms", "-o", "json")
+	var doc struct {
+		report.Row
+		Settings simulateSettings
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.code != 0 {
+		t.Fatalf("exit code %d, %v: %s", got.code, err, got.err)
+	}
+	if deaths := strings.Join(doc.Settings.Deaths, "; "); deaths != "replica 0 at 5s, back at 5.5s" || *doc.HitPercent != 0 || *doc.Errors != 0 {
+		t.Errorf("with %q %.0f %% hits, %.0f errors; want none between the turns at 5s", deaths, *doc.HitPercent, *doc.Errors)
+	}
+	got = lmwarden(t, nil, "", "simulate", "--trace", path, "--death", "1m:1")
+	if got.code != exitFailure || !strings.Contains(got.err, "before replica 1 was to die after 1m0s") || got.stdout != "" {
+		t.Errorf("a death after the end: exit code %d: %s%s", got.code, got.err, got.stdout)
 	}
 }
 
@@ -155,6 +178,7 @@ func only(names ...string) func(string) bool {
 
 // TestSimulateRefusals turns what cannot be into a sentence, before anything is played.
 func TestSimulateRefusals(t *testing.T) {
+	trace := shortTrace(t)
 	for want, args := range map[string][]string{
 		"no policy":            {"--policy", "best"},
 		"names no policy":      {"--policy", ""},
@@ -168,6 +192,17 @@ func TestSimulateRefusals(t *testing.T) {
 		"think time":           {"--think", "often"},
 		"death":                {"--death", "now"},
 		"only 4":               {"--death", "1m:4"},
+		"dead then":            {"--death", "1m:1:9m,2m:1"},
+		"names seed twice":     {"--policy", "seed,hash,seed"},
+		"seed-recent twice":    {"--policy", "seed_recent,seed-recent"},
+		"names 24 twice":       {"--sessions", "24,8,24"},
+		"threshold is -5":      {"--spill-threshold", "-5"},
+		"give --calibrate too": {"--model", "m"},
+		"run is over after":    {"--trace", trace, "--death", "1000h:1"},
+		"leave --sessions out": {"--trace", trace, "--sessions", "4"},
+		"leave --load out":     {"--trace", trace, "--load", "bursts"},
+		"leave --think out":    {"--trace", trace, "--think", "exp:5"},
+		"leave --stagger out":  {"--trace", trace, "--stagger", "5s"},
 		"holds 5000":           {"--capacity", "5000"},
 		"computes at once":     {"--max-num-seqs", "0"},
 		"trace cannot be read": {"--trace", "/nonexistent"},

@@ -125,9 +125,12 @@ func (c Config) validate() error {
 	if c.Trace == nil {
 		errs = append(errs, c.Load.Validate())
 	}
-	for _, d := range c.Deaths {
+	for i, d := range c.Deaths {
 		errs = append(errs, d.validate(c.Replicas))
-		if end := c.Warmup + c.Length; c.Trace == nil && d.At > end {
+		for _, other := range c.Deaths[:i] {
+			errs = append(errs, d.clash(other))
+		}
+		if end := c.Warmup + c.Length; d.At > end {
 			errs = append(errs, fmt.Errorf("replica %d is to die %s after the beginning, but the run is over after %s", d.Replica, d.At, end))
 		}
 	}

@@ -42,6 +42,21 @@ func (d Death) validate(replicas int) error {
 	return nil
 }
 
+// clash returns an error when a replica is to die while it is dead.
+func (d Death) clash(other Death) error {
+	if d.Replica != other.Replica {
+		return nil
+	}
+	first, second := other, d
+	if d.At < other.At {
+		first, second = d, other
+	}
+	if first.Back == 0 || second.At <= first.Back {
+		return fmt.Errorf("replica %d is to die at %s, but it is dead then since %s", d.Replica, second.At, first.At)
+	}
+	return nil
+}
+
 // planDeaths puts deaths and returns into the order of their times.
 func (w *world) planDeaths(deaths []Death) {
 	for _, d := range deaths {

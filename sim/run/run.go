@@ -107,6 +107,11 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if last <= cfg.Warmup {
 		return Result{}, fmt.Errorf("the trace ended after %s, within the warm-up of %s; nothing was measured", last.Round(time.Second), cfg.Warmup)
 	}
+	for _, d := range cfg.Deaths {
+		if d.At > last {
+			return Result{}, fmt.Errorf("the trace ended after %s, before replica %d was to die after %s", last.Round(time.Second), d.Replica, d.At)
+		}
+	}
 	return w.result(last), nil
 }
 

@@ -159,18 +159,19 @@ func TestDeath(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"box":      func(c *Config) { c.Preset = "nothing" },
-		"replicas": func(c *Config) { c.Replicas = 0 },
-		"sessions": func(c *Config) { c.Load.Sessions = 0 },
-		"length":   func(c *Config) { c.Length = 0 },
-		"first":    func(c *Config) { c.Load.First.Max = c.Load.First.Min - 1 },
-		"capacity": func(c *Config) { c.CapacityTokens = 10_000 },
-		"death":    func(c *Config) { c.Deaths = []Death{{Replica: 4}} },
-		"is over":  func(c *Config) { c.Deaths = []Death{{At: time.Hour}} },
-		"one step": func(c *Config) { c.MaxBatchedTokens = -1 },
-		"return":   func(c *Config) { c.Deaths = []Death{{At: time.Minute, Back: time.Second}} },
-		"seqs":     func(c *Config) { c.MaxNumSeqs = 0 },
-		"network":  func(c *Config) { c.Network = -1 },
+		"box":       func(c *Config) { c.Preset = "nothing" },
+		"replicas":  func(c *Config) { c.Replicas = 0 },
+		"sessions":  func(c *Config) { c.Load.Sessions = 0 },
+		"length":    func(c *Config) { c.Length = 0 },
+		"first":     func(c *Config) { c.Load.First.Max = c.Load.First.Min - 1 },
+		"capacity":  func(c *Config) { c.CapacityTokens = 10_000 },
+		"death":     func(c *Config) { c.Deaths = []Death{{Replica: 4}} },
+		"dead then": func(c *Config) { c.Deaths = []Death{{At: time.Minute, Back: 9 * time.Minute}, {At: time.Second * 30}} },
+		"is over":   func(c *Config) { c.Deaths = []Death{{At: time.Hour}} },
+		"one step":  func(c *Config) { c.MaxBatchedTokens = -1 },
+		"return":    func(c *Config) { c.Deaths = []Death{{At: time.Minute, Back: time.Second}} },
+		"seqs":      func(c *Config) { c.MaxNumSeqs = 0 },
+		"network":   func(c *Config) { c.Network = -1 },
 	} {
 		cfg := short(t, "seed")
 		change(&cfg)

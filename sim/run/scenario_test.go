@@ -102,7 +102,15 @@ func TestTrace(t *testing.T) {
 	if _, err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), "nothing was measured") {
 		t.Errorf("a warm-up longer than the trace gave %v", err)
 	}
-	cfg.Warmup, cfg.CapacityTokens = 0, 5000
+	cfg.Warmup, cfg.Deaths = 0, []Death{{At: 30 * time.Minute}}
+	if _, err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), "before replica 0 was to die after 30m0s") {
+		t.Errorf("a death after the trace gave %v", err)
+	}
+	cfg.Deaths[0].At = 2 * time.Hour
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "the run is over after 1h0m0s") {
+		t.Errorf("a death after the length gave %v", err)
+	}
+	cfg.Deaths, cfg.CapacityTokens = nil, 5000
 	if _, err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), "trace grows to") {
 		t.Errorf("a trace too long for the box gave %v", err)
 	}
