@@ -2,6 +2,8 @@ package vllmd
 
 import (
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -66,6 +68,26 @@ func parseFlags(args []string, rel release) (options, error) {
 		return options{}, usagef("unrecognized arguments: %s", strings.Join(positional[1:], " "))
 	}
 	return buildOptions(values, positional, rel)
+}
+
+// asksHelp knows the flags that print the others: --help=all, --help=listgroup, ... too.
+func asksHelp(arg string) bool {
+	head, _, _ := strings.Cut(arg, "=")
+	return head == "-h" || head == "--help"
+}
+
+// printFlags lists the flags of the release that is played.
+func printFlags(w io.Writer, set settings) {
+	fmt.Fprintf(w, "usage: vllm serve [model_tag] [options]\n\nA simulated vLLM %s. It takes these options, and ignores those that it has no use for:\n\n", set.version)
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		switch {
+		case !set.release.knowsFlag(name), slices.Contains(notSimulated, name):
+		case kinds[name] == kindBool:
+			fmt.Fprintf(w, "  --%s, --no-%s\n", name, name)
+		default:
+			fmt.Fprintf(w, "  --%s %s\n", name, strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
+		}
+	}
 }
 
 // flagValues holds what was given for each flag, in order; the last one counts.

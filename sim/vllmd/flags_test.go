@@ -33,6 +33,26 @@ func TestFlags(t *testing.T) {
 	}
 }
 
+// TestHelp lists the flags of the release, wherever it is asked for, and ends well.
+func TestHelp(t *testing.T) {
+	t.Setenv("LMWARDEN_SIM_VERSION", "0.22")
+	for _, ask := range []string{"-h", "--help", "--help=all"} {
+		var out, problems strings.Builder
+		code := serve([]string{"m", "--max-num-seqs", "8", ask}, nil, &out, &problems)
+		for text, want := range map[string]bool{
+			"vLLM 0.22.0": true, "  --max-num-seqs MAX_NUM_SEQS\n": true, "  --enforce-eager, --no-enforce-eager\n": true,
+			"  --swap-space ": true, "  --sse-keep-alive-interval": false, "  --uds": false,
+		} {
+			if strings.Contains(out.String(), text) != want {
+				t.Errorf("%s: %q is in the help: %t", ask, text, !want)
+			}
+		}
+		if code != exitOK || problems.String() != "" {
+			t.Errorf("%s: exit code %d: %s", ask, code, problems.String())
+		}
+	}
+}
+
 func TestFlagErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"m --no-such-flag":                "unrecognized arguments: --no-such-flag",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -134,6 +135,10 @@ func serve(args, prefix []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintf(stderr, "vllm serve: error: %v\n", err)
 		return exitUsage
+	}
+	if slices.ContainsFunc(args, asksHelp) {
+		printFlags(stdout, set)
+		return exitOK
 	}
 	opt, err := parseFlags(args, set.release)
 	var usage *usageError
