@@ -92,7 +92,7 @@ func (a agent) try(t *testing.T, p *tap) trial {
 	if got.Quoted { // how it is dressed up differs with the time that it took
 		got.Outcome.Stdout = ""
 	}
-	for _, s := range p.take() {
+	for _, s := range p.take(t) {
 		q := &question{path: s.uri}
 		if json.Unmarshal(s.body, &q.body) != nil || !prompted(q) {
 			continue
@@ -243,7 +243,7 @@ func TestAgentsLeave(t *testing.T) {
 // from a source was left by its client.
 func (b *box) quiet(t *testing.T, source string) {
 	t.Helper()
-	harness.Within(t, 20*time.Second, func() error {
+	harness.Within(t, time.Minute, func() error {
 		if err := b.Idle(t.Context(), model); err != nil {
 			return err
 		}

@@ -70,6 +70,7 @@ models:
 		}
 		return nil
 	})
+	d.Routed(t, model)
 	return d
 }
 
@@ -86,7 +87,7 @@ type exchange struct {
 func (b *box) exchanges(t *testing.T) []exchange {
 	t.Helper()
 	var all []exchange
-	for _, s := range b.tap.take() {
+	for _, s := range b.tap.take(t) {
 		x := exchange{seen: s}
 		if s.gotHeader != nil {
 			x.engine = b.find(s.gotHeader.Get(answerHeader))
@@ -200,7 +201,7 @@ func (x exchange) class() string {
 func (b *box) recordOf(t *testing.T, id string) *lmwardenv1.RequestRecord {
 	t.Helper()
 	var found *lmwardenv1.RequestRecord
-	harness.Within(t, 10*time.Second, func() error {
+	harness.Within(t, time.Minute, func() error {
 		answer, err := b.Stats.ListRequests(t.Context(), &lmwardenv1.ListRequestsRequest{Model: model, PageSize: 1000})
 		if err != nil {
 			return err

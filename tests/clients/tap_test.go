@@ -2,11 +2,15 @@ package clients
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/lmwarden/lmwarden/tests/harness"
 )
 
 // seen is one exchange as the client had it.
@@ -31,6 +35,7 @@ type tap struct {
 	transport *http.Transport
 
 	mu     sync.Mutex
+	open   int // exchanges under way
 	all    []*seen
 	answer func(*seen) // is told of every answer's head before the client is
 }
@@ -47,17 +52,33 @@ func newTap(t testing.TB, daemon string) *tap {
 	return p
 }
 
-// take returns what was kept since the last call.
-func (p *tap) take() []*seen {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := p.all
-	p.all = nil
+// take returns what was kept since the last call. It waits for what is under way: a client
+// has the last byte of an answer with a length before the tap has kept the exchange, and
+// the tap sees a little later than its client that it has left.
+func (p *tap) take(t *testing.T) (all []*seen) {
+	t.Helper()
+	harness.Within(t, time.Minute, func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.open > 0 {
+			return fmt.Errorf("%d exchanges are under way", p.open)
+		}
+		all, p.all = p.all, nil
+		return nil
+	})
 	return all
 }
 
 // ServeHTTP passes one exchange on.
 func (p *tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.open++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.open--
+		p.mu.Unlock()
+	}()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return

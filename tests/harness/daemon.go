@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -58,7 +59,9 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 	return path, os.Rename(fresh, path)
 })
 
-// Daemon is one running daemon and its clients.
+// Daemon is one running daemon and its clients. The daemon chooses its ports itself: one
+// that was free a moment ago may be somebody else's when it comes to listen. So the URLs
+// and the clients are there when it has said where it listens, which [Start] waits for.
 type Daemon struct {
 	AdminURL     string // base URL of the admin API and the page
 	InferenceURL string // base URL of the endpoints
@@ -90,15 +93,16 @@ type Options struct {
 	Env []string
 }
 
+// startLimit is how long a start may take on a machine that is busy with other tests.
+const startLimit = time.Minute
+
 // Start starts a daemon and waits until its API answers. The test's end stops it.
 func Start(t testing.TB, o Options) *Daemon {
 	t.Helper()
 	d := Launch(t, o)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(startLimit)
 	for {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err := d.System.GetInfo(ctx, &lmwardenv1.GetInfoRequest{})
-		cancel()
+		err := d.answers(t.Context())
 		if err == nil {
 			return d
 		}
@@ -108,9 +112,34 @@ func Start(t testing.TB, o Options) *Daemon {
 		case <-time.After(50 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the daemon's API did not answer within 30 s: %v\n%s", err, d.Log())
+			t.Fatalf("the daemon's API did not answer within %s: %v\n%s", startLimit, err, d.Log())
 		}
 	}
+}
+
+// answers asks the daemon's API for something, where the daemon said that it listens.
+func (d *Daemon) answers(ctx context.Context) error {
+	admin, inference := d.announced("page and admin API "), d.announced("OpenAI and Anthropic API ")
+	if admin == "" || inference == "" {
+		return errors.New("it has not said where it listens")
+	}
+	d.AdminURL, d.InferenceURL = "http://"+admin, "http://"+inference
+	d.connect()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err := d.System.GetInfo(ctx, &lmwardenv1.GetInfoRequest{})
+	return err
+}
+
+// announced returns the address in a whole line that begins with a text, or "".
+func (d *Daemon) announced(begin string) string {
+	for line := range strings.Lines(d.Log()) {
+		if rest, ok := strings.CutPrefix(line, begin); ok && strings.HasSuffix(rest, "\n") {
+			_, address, _ := strings.Cut(strings.TrimSpace(rest), "://")
+			return address
+		}
+	}
+	return ""
 }
 
 // Launch starts a daemon and does not wait for it; for starts that must fail.
@@ -120,20 +149,16 @@ func Launch(t testing.TB, o Options) *Daemon {
 		o.DataDir = t.TempDir()
 	}
 	d := &Daemon{
-		AdminURL:     "http://" + FreeAddress(t),
-		InferenceURL: "http://" + FreeAddress(t),
-		DataDir:      o.DataDir,
-		Mark:         fmt.Sprintf("%s-%d", filepath.Base(t.Name()), time.Now().UnixNano()),
-		log:          new(lockedBuffer),
-		exited:       make(chan struct{}),
+		DataDir: o.DataDir,
+		Mark:    fmt.Sprintf("%s-%d", filepath.Base(t.Name()), time.Now().UnixNano()),
+		log:     new(lockedBuffer),
+		exited:  make(chan struct{}),
 	}
 	config := filepath.Join(t.TempDir(), "lmwarden.yaml")
-	text := fmt.Sprintf("inference_listen: %s\nadmin_listen: %s\ndata_dir: %s\n%s",
-		d.InferenceURL[len("http://"):], d.AdminURL[len("http://"):], d.DataDir, o.Config)
+	text := fmt.Sprintf("inference_listen: 127.0.0.1:0\nadmin_listen: 127.0.0.1:0\ndata_dir: %s\n%s", d.DataDir, o.Config)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.connect()
 	d.cmd = exec.Command(Binary(t), append([]string{"serve", "--config", config}, o.Args...)...)
 	d.cmd.Env = append(append(os.Environ(), "LMWARDEN_TEST_MARK="+d.Mark), o.Env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
@@ -163,6 +188,17 @@ func (d *Daemon) connect() {
 	d.Stats = lmwardenv1connect.NewStatsServiceClient(client)
 	d.Gpus = lmwardenv1connect.NewGpuServiceClient(client)
 	d.System = lmwardenv1connect.NewSystemServiceClient(client)
+}
+
+// Routed returns when the daemon sends requests by the states that its replicas were shown
+// in: they are shown a moment before the routing has them.
+func (d *Daemon) Routed(t testing.TB, model string) {
+	t.Helper()
+	// For a replica that is in rotation it changes nothing, and answers when the routing
+	// has all that was known before.
+	if _, err := d.Replicas.ResumeReplica(t.Context(), &lmwardenv1.ResumeReplicaRequest{Model: model}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Idle returns an error that names a replica of the model with requests in flight, or nil.

@@ -75,7 +75,7 @@ func TestOnePortAnswersEverybody(t *testing.T) {
 			if err != nil || len(answer.GetModels()) != 1 {
 				t.Fatalf("ListModels: %v, %v", answer, err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			stream, err := lmwardenv1connect.NewRoutingServiceClient(client).WatchRouting(ctx, &lmwardenv1.WatchRoutingRequest{Model: model})
 			if err != nil {
@@ -135,7 +135,7 @@ func TestStateSurvivesARestart(t *testing.T) {
 	if c := changed.GetCard(); c.GetAffinity() || c.GetSpillThreshold() != 5 || c.GetSpillThresholdAuto() {
 		t.Errorf("the card after the change: affinity %v, threshold %d, auto %v", c.GetAffinity(), c.GetSpillThreshold(), c.GetSpillThresholdAuto())
 	}
-	if code := first.Stop(20 * time.Second); code != 0 {
+	if code := first.Stop(time.Minute); code != 0 {
 		t.Fatalf("exit code %d", code)
 	}
 

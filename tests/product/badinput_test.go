@@ -92,7 +92,7 @@ func exitsWith(t *testing.T, d *harness.Daemon, code int, says ...string) {
 	t.Helper()
 	select {
 	case <-d.Exited():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("the daemon goes on; its log:\n%s", d.Log())
 	}
 	if d.ExitCode() != code {
@@ -129,7 +129,9 @@ func TestUnwritableDataDirectory(t *testing.T) {
 func TestCorruptDatabaseIsNeverOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	first := harness.Start(t, harness.Options{Config: engines(t), DataDir: dir})
-	first.Stop(10 * time.Second)
+	if code := first.Stop(time.Minute); code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
 	databases, err := filepath.Glob(filepath.Join(dir, "*.db"))
 	if err != nil || len(databases) != 1 {
 		t.Fatalf("databases in the data directory: %v, %v; want one", databases, err)
@@ -169,7 +171,7 @@ func TestConfigurationErrorsNameTheLine(t *testing.T) {
 func failedReplica(t *testing.T, d *harness.Daemon) *lmwardenv1.Replica {
 	t.Helper()
 	var failed *lmwardenv1.Replica
-	harness.Within(t, 40*time.Second, func() error {
+	harness.Within(t, time.Minute, func() error {
 		replicas := replicasOf(t, d)
 		if len(replicas) != 1 || replicas[0].GetState() != lmwardenv1.ReplicaState_REPLICA_STATE_FAILED {
 			return fmt.Errorf("replicas: %v", replicas)
@@ -177,6 +179,7 @@ func failedReplica(t *testing.T, d *harness.Daemon) *lmwardenv1.Replica {
 		failed = replicas[0]
 		return nil
 	})
+	d.Routed(t, model)
 	return failed
 }
 

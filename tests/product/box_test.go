@@ -65,6 +65,7 @@ func waitReady(t testing.TB, d *harness.Daemon, n int) {
 		}
 		return nil
 	})
+	d.Routed(t, model)
 }
 
 func replicasOf(t testing.TB, d *harness.Daemon) []*lmwardenv1.Replica {

@@ -45,9 +45,10 @@ func TestWedgedEngine(t *testing.T) {
 		got.Body.Close()
 		t.Fatalf("a wedged engine answered with %s", got.Status)
 	}
-	harness.Within(t, 40*time.Second, func() error {
+	harness.Within(t, time.Minute, func() error {
 		return stateOf(t, d, wedged.GetIndex(), lmwardenv1.ReplicaState_REPLICA_STATE_SUSPECT)
 	})
+	d.Routed(t, model)
 	for i := range 8 {
 		name := session
 		if i > 0 {
@@ -66,7 +67,7 @@ func TestWedgedEngine(t *testing.T) {
 		t.Errorf("no event tells of the wedged replica: %s", text)
 	}
 	setFault(t, wedged, "")
-	harness.Within(t, 20*time.Second, func() error {
+	harness.Within(t, time.Minute, func() error {
 		return stateOf(t, d, wedged.GetIndex(), lmwardenv1.ReplicaState_REPLICA_STATE_READY)
 	})
 	if now := replicasOf(t, d)[wedged.GetIndex()]; now.GetIncarnation() != wedged.GetIncarnation() {
