@@ -118,7 +118,7 @@ func (x *exchange) decide() error {
 	case route.Held:
 		return x.await()
 	case route.RefusedFull:
-		return &later{errQueueFull, x.model.queueTime()}
+		return x.model.queueFull()
 	default:
 		now := time.Now()
 		if q.Bound {

@@ -27,7 +27,6 @@ var (
 	errBodyEncoded  = errors.New("the request body is compressed")
 	errModelType    = errors.New("model must be a string")
 	errUnknownPath  = errors.New("there is nothing at this path")
-	errQueueFull    = errors.New("too many requests wait for this model")
 	errHeldTooLong  = errors.New("the request was not let in for as long as it may wait")
 	errModelGone    = errors.New("the model was removed while the request waited")
 	errDrained      = errors.New("the replica was stopped while it worked on the request")
@@ -121,6 +120,19 @@ func (e *noReplicaError) Error() string {
 	return fmt.Sprintf("%s. Try again in %d s.", s, wholeSeconds(e.after))
 }
 
+// queueFullError refuses a request of a model for which as many wait as may.
+type queueFullError struct {
+	model string
+	held  int           // requests that wait
+	after time.Duration // until they will have been let in
+}
+
+// Error names the setting that bounds them.
+func (e *queueFullError) Error() string {
+	return fmt.Sprintf("The queue of model `%s` holds %s, as many as its setting max_queue allows. Try again in %d s.",
+		e.model, amount(e.held, "request"), wholeSeconds(e.after))
+}
+
 // unknownResponseError refuses a stored response whose maker is not known.
 type unknownResponseError struct{ id string }
 
@@ -166,6 +178,7 @@ func refusalOf(err error, requestID string) refusal {
 		none     *noReplicaError
 		response *unknownResponseError
 		rests    *holderRestsError
+		full     *queueFullError
 		syntax   *wire.SyntaxError
 		form     *formError
 	)
@@ -186,6 +199,8 @@ func refusalOf(err error, requestID string) refusal {
 			r.retryAfter = 0
 		}
 		return r
+	case errors.As(err, &full):
+		return refusal{status: http.StatusServiceUnavailable, message: err.Error(), retryAfter: wholeSeconds(full.after)}
 	case errors.As(err, &response):
 		return refusal{status: http.StatusNotFound, message: err.Error()}
 	case errors.As(err, &rests):
@@ -222,8 +237,7 @@ var refusals = []struct {
 	{errBodyEncoded, refusal{status: http.StatusUnsupportedMediaType, message: " Send it without Content-Encoding."}},
 	{errModelType, refusal{status: http.StatusBadRequest, message: " Send the name of one that GET /v1/models lists.", param: "model"}},
 	{errUnknownPath, refusal{status: http.StatusNotFound, message: " The API is under /v1, beginning with GET /v1/models."}},
-	{errQueueFull, refusal{status: http.StatusServiceUnavailable, message: " Try again later."}}, // when, later says
-	{errHeldTooLong, refusal{status: http.StatusServiceUnavailable, message: " Try again later."}},
+	{errHeldTooLong, refusal{status: http.StatusServiceUnavailable, message: " Try again later."}}, // when, later says
 	{errModelGone, refusal{status: http.StatusNotFound, message: " Send the name of one that GET /v1/models lists.", param: "model"}},
 	{errDrained, refusal{status: http.StatusServiceUnavailable, message: " Send the request again.", retryAfter: 1}},
 	{errClosing, refusal{status: http.StatusServiceUnavailable, message: " Send the request again later.", retryAfter: 5}},

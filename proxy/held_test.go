@@ -193,7 +193,8 @@ func TestFullQueueRefuses(t *testing.T) {
 			synctest.Wait()
 		}
 		got := <-b.wait(ctx, true, "one-too-many-at-the-door")
-		if got.status != 503 || got.header.Get("Retry-After") != "30" || !strings.Contains(got.body, "overloaded_error") {
+		want := "The queue of model `m` holds 3 requests, as many as its setting max_queue allows. Try again in 30 s."
+		if got.status != 503 || got.header.Get("Retry-After") != "30" || !strings.Contains(got.body, "overloaded_error") || !strings.Contains(got.body, want) {
 			t.Errorf("got %d %v %s", got.status, got.header, got.body)
 		}
 	})

@@ -155,7 +155,16 @@ func (m *model) restsFor(now time.Time) time.Duration {
 func (m *model) queueTime() time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.core.QueueTime()
+	_, takes := m.core.Queue()
+	return takes
+}
+
+// queueFull refuses a request because as many wait at the door as may.
+func (m *model) queueFull() *queueFullError {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	held, takes := m.core.Queue()
+	return &queueFullError{m.name, held, takes}
 }
 
 // later refuses what may be tried again after a time.

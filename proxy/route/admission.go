@@ -40,6 +40,7 @@ type door struct {
 	queue   []int32 // tickets that wait for a place, in order
 	waiting int     // of these, not let in by the pump in progress
 	choosy  int     // of those, they wait for their home though there is room elsewhere
+	since   int64   // moment of the last place given, or since when anyone waits
 	gated   int     // tickets at the gates of all replicas
 
 	stranded []int32 // tickets that wait for a replica, see strand.go; in order of arrival

@@ -7,6 +7,7 @@ type learned struct {
 	service ewma // seconds from dispatch to the end of an answer
 	growth  ewma // tokens that a prompt grows from turn to turn
 	output  ewma // tokens of an answer
+	places  pace // places given per second, while requests waited for one
 	rhythm  rhythm
 }
 

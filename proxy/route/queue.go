@@ -10,6 +10,9 @@ import (
 func (c *Core) enqueue(ti int32) {
 	t := c.tickets.at(ti)
 	t.queued, t.patience = true, 0
+	if c.door.waiting == 0 {
+		c.door.since = c.at
+	}
 	c.door.queue = append(c.door.queue, ti)
 	c.door.waiting++
 }
@@ -164,6 +167,7 @@ func (c *Core) letIn(ti int32, to int) {
 	t := c.tickets.at(ti)
 	v := c.table.at(t.conv)
 	c.unqueue(t)
+	c.noteGiven(t)
 	v.waited += c.at - t.arrived - t.credited // once, also when it was sent back
 	t.credited = c.at - t.arrived
 	class := ClassSticky

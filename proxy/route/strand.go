@@ -53,19 +53,6 @@ func (c *Core) Strand(now time.Time, t Ticket) bool {
 	return true
 }
 
-// guessTurn is how long a turn takes, in seconds, until the first one has ended.
-const guessTurn = 10.0
-
-// QueueTime returns how long those who wait will take to be let in, at the pace at which
-// turns end: for one who is told to come back later.
-func (c *Core) QueueTime() time.Duration {
-	turn := guessTurn
-	if c.learned.service.known() {
-		turn = c.learned.service.value
-	}
-	return time.Duration(float64(c.held()) * turn / float64(max(1, c.inFlight)) * float64(time.Second))
-}
-
 // rescue lets those go on that wait for a replica, in order of arrival, as far as there
 // is one: to the queue where places are kept, else to the replica itself.
 func (c *Core) rescue() {

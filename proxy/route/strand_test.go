@@ -162,23 +162,3 @@ func TestWaitForAReplicaIsBounded(t *testing.T) {
 		t.Errorf("released %v", got)
 	}
 }
-
-// The time that those who wait will take follows from how many they are and from the pace
-// at which turns end.
-func TestQueueTime(t *testing.T) {
-	b := newBox(t, 1, DefaultSettings())
-	running, _ := b.arrive(turnOf(1))
-	b.ready(0, false, false)
-	for n := range 3 {
-		b.hold(patient(turnOf(10 + n)))
-	}
-	if got := b.c.QueueTime(); got != 30*time.Second {
-		t.Errorf("three wait behind one of unknown length for %v, want 30s", got)
-	}
-	b.c.FirstByte(b.now, running)
-	b.wait(4 * time.Second)
-	b.c.Done(b.now, running, served())
-	if got := b.c.QueueTime(); got != 12*time.Second {
-		t.Errorf("three wait for turns of 4 s, with none in flight, for %v, want 12s", got)
-	}
-}
