@@ -3,7 +3,9 @@ package supervisor_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -66,7 +68,7 @@ func (b *box) open() {
 	}
 	b.Supervisor = s
 	b.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.Stop(ctx); err != nil {
 			b.t.Error(err)
@@ -94,7 +96,7 @@ func (b *box) happened() string {
 // until waits for a change that fits.
 func (b *box) until(what string, fits func(supervisor.Status) bool) supervisor.Status {
 	b.t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	var last supervisor.Status
 	for {
 		select {
@@ -125,19 +127,23 @@ func (b *box) spec(id supervisor.ReplicaID, args ...string) supervisor.Spec {
 	}
 }
 
-// freeBase finds a first port that is free at this moment.
+// freeBase finds a first port that is free at this moment. It is none of those that the
+// kernel gives to whoever asks for any: one of them would soon be somebody else's.
 func freeBase(t *testing.T) int {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		if port := l.Addr().(*net.TCPAddr).Port; port < 40000 {
+	for range 1000 {
+		if port := 12000 + rand.IntN(20000); free(port) {
 			return port
 		}
 	}
+	t.Fatal("of a thousand ports none is free")
+	return 0
+}
+
+// free says whether nobody has a port.
+func free(port int) bool {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	return err == nil && l.Close() == nil
 }
 
 // processesWith lists the processes whose environment has BOX=dir.
@@ -162,17 +168,34 @@ func alive(pid int) bool {
 // childOf reads the number of the child that an engine says it has started.
 func (b *box) childOf(id supervisor.ReplicaID) int {
 	b.t.Helper()
-	pid := 0
-	err := b.Logs(context.Background(), id, supervisor.LogQuery{Tail: 100}, func(lines []supervisor.LogLine) error {
+	number, err := said(b.Supervisor, id, "child ")
+	pid, bad := strconv.Atoi(number)
+	if err != nil || bad != nil {
+		b.t.Fatalf("no child in the log: %q, %v", number, err)
+	}
+	return pid
+}
+
+// said waits for a line of the present life that begins so, and returns the rest of it. A
+// line may reach the log after the engine that wrote it has answered a request.
+func said(s *supervisor.Supervisor, id supervisor.ReplicaID, begin string) (rest string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	found := errors.New("found")
+	err = s.Logs(ctx, id, supervisor.LogQuery{Tail: 100, Follow: true}, func(lines []supervisor.LogLine) error {
 		for _, l := range lines {
-			if n, ok := strings.CutPrefix(l.Text, "child "); ok {
-				pid, _ = strconv.Atoi(n)
+			if r, ok := strings.CutPrefix(l.Text, begin); ok {
+				rest = r
+				return found
 			}
 		}
 		return nil
 	})
-	if err != nil || pid == 0 {
-		b.t.Fatalf("no child in the log: %v", err)
+	switch {
+	case errors.Is(err, found):
+		return rest, nil
+	case err == nil:
+		err = fmt.Errorf("the engine never said %q", begin)
 	}
-	return pid
+	return "", err
 }

@@ -134,27 +134,30 @@ func (s script) play(ends <-chan os.Signal) int {
 // one to /well ends that. A POST to /sick makes its health fail from then on; one
 // to /slow makes it wait, each time until one to /quick; one to /well ends both.
 func (s script) handler() http.Handler {
-	var sick, slow, wedged atomic.Bool
+	var sick, wedged atomic.Bool
 	var tokens atomic.Int64
+	var slow atomic.Pointer[chan struct{}] // closed when it is well again; nil while it is
 	quick := make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/sick", func(http.ResponseWriter, *http.Request) { sick.Store(true) })
 	mux.HandleFunc("/wedge", func(http.ResponseWriter, *http.Request) { wedged.Store(true) })
-	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) { slow.Store(true) })
+	mux.HandleFunc("/slow", func(http.ResponseWriter, *http.Request) {
+		well := make(chan struct{})
+		slow.Store(&well)
+	})
 	mux.HandleFunc("/well", func(http.ResponseWriter, *http.Request) {
 		sick.Store(false)
-		slow.Store(false)
 		wedged.Store(false)
-		select {
-		case quick <- struct{}{}:
-		default:
+		if well := slow.Swap(nil); well != nil {
+			close(*well)
 		}
 	})
 	mux.HandleFunc("/quick", func(http.ResponseWriter, *http.Request) { quick <- struct{}{} })
 	mux.HandleFunc("/health", func(w http.ResponseWriter, r *http.Request) {
-		if slow.Load() {
+		if well := slow.Load(); well != nil {
 			select {
 			case <-quick:
+			case <-*well:
 			case <-r.Context().Done():
 			}
 		}

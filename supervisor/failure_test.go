@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -23,7 +24,8 @@ import (
 func TestKilledRootTakesItsChildrenAlong(t *testing.T) {
 	for _, kind := range []string{"session", "wipe"} {
 		t.Run(kind, func(t *testing.T) {
-			b := newBox(t)
+			// Refused probes must not be what ends it: that its root is gone must be seen.
+			b := newBox(t, func(o *supervisor.Options) { o.Timing.DeadAfter = time.Minute })
 			b.Apply([]supervisor.Spec{b.spec(first, "-children", kind)})
 			root := b.untilState(first, supervisor.Ready)
 			child := b.childOf(first)
@@ -31,7 +33,7 @@ func TestKilledRootTakesItsChildrenAlong(t *testing.T) {
 				t.Fatal("the child does not run")
 			}
 			// The census has seen the tree by the time the engine has been ready a while.
-			for range 12 {
+			for range 30 {
 				b.untilState(first, supervisor.Ready)
 			}
 			if err := syscall.Kill(root.PID, syscall.SIGKILL); err != nil {
@@ -45,7 +47,7 @@ func TestKilledRootTakesItsChildrenAlong(t *testing.T) {
 				t.Errorf("last exit %d, want 137", next.LastExit)
 			}
 			again := b.untilState(first, supervisor.Ready)
-			if again.Port != root.Port {
+			if again.Port != root.Port && free(root.Port) {
 				t.Errorf("port %d, want %d again", again.Port, root.Port)
 			}
 			// A probe may have failed before the exit was seen.
@@ -170,8 +172,11 @@ func TestPortThatAnotherEngineAnswers(t *testing.T) {
 func TestStalledStartIsReported(t *testing.T) {
 	b := newBox(t, func(o *supervisor.Options) { o.StallTimeout = 5 * fast.probe })
 	b.Apply([]supervisor.Spec{b.spec(first, "-hang", "-say", "Starting to load model X...|waiting for a friend")})
-	got := b.until("a stall", func(s supervisor.Status) bool { return strings.Contains(s.Message, "stands still") && s.LastLine != "" })
-	if got.State != supervisor.Starting || got.LastLine != "waiting for a friend" || got.Phase != "loading weights" || !alive(got.PID) {
+	// It may stand still between its lines as well, on a busy machine.
+	got := b.until("a stall", func(s supervisor.Status) bool {
+		return strings.Contains(s.Message, "stands still") && s.LastLine == "waiting for a friend"
+	})
+	if got.State != supervisor.Starting || got.Phase != "loading weights" || !alive(got.PID) {
 		t.Errorf("status: %+v", got)
 	}
 }
@@ -203,7 +208,7 @@ func TestEnginesOfAKilledDaemonAreEnded(t *testing.T) {
 		t.Error("an engine of the killed daemon still runs")
 	}
 	b.Apply([]supervisor.Spec{b.spec(first)})
-	if got := b.untilState(first, supervisor.Ready); got.Incarnation != 2 || got.Port != base {
+	if got := b.untilState(first, supervisor.Ready); got.Incarnation != 2 || got.Port != base && free(base) {
 		t.Errorf("status: %+v", got)
 	}
 }
@@ -229,18 +234,16 @@ func daemon(dir, base string) int {
 	}
 	s.Apply([]supervisor.Spec{{ID: first, ServedModel: "m", Args: []string{"serve", "-children", "session"}, Env: map[string]string{"BOX": dir}}})
 	root := (<-ready).PID
-	err = s.Logs(context.Background(), first, supervisor.LogQuery{Tail: 100}, func(lines []supervisor.LogLine) error {
-		for _, l := range lines {
-			if n, ok := strings.CutPrefix(l.Text, "child "); ok {
-				fmt.Println(root, n)
-			}
-		}
-		return nil
-	})
+	child, err := said(s, first, "child ")
+	if err == nil {
+		// Its last line: one that it writes when nobody reads any more would end it.
+		_, err = said(s, first, "INFO:     Application startup complete.")
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	fmt.Println(root, child)
 	select {}
 }
 

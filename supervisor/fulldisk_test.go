@@ -67,8 +67,8 @@ func TestEngineServesWithoutALog(t *testing.T) {
 	b := newBox(t)
 	fill(t, filepath.Join(b.opts.DataDir, "logs", "m", "0", "1.log"))
 	b.Apply([]supervisor.Spec{b.spec(first, "-say", "a line")})
-	got := b.untilState(first, supervisor.Ready)
-	if got.Incarnation != 1 || got.LastLine == "" {
+	got := b.until("ready, with a line", func(s supervisor.Status) bool { return s.State == supervisor.Ready && s.LastLine != "" })
+	if got.Incarnation != 1 {
 		t.Errorf("status: %+v", got)
 	}
 	err := b.Logs(context.Background(), first, supervisor.LogQuery{Tail: 10}, func(lines []supervisor.LogLine) error {

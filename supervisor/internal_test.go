@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -186,30 +187,60 @@ func TestSlowFollowerIsTold(t *testing.T) {
 	}
 }
 
+// The clock stands still while the lines are read, so that they come within one second
+// however busy the machine is.
 func TestPumpCutsAndLimits(t *testing.T) {
-	b := newLogbook(t.TempDir())
-	if err := b.begin(1); err != nil {
-		t.Fatal(err)
-	}
-	p := newPump(b, newRedactor(nil), time.Now())
-	text := strings.Repeat("x", maxLine+5) + "\n" + strings.Repeat("line\n", 3*linesASecond) + "ValueError: the end"
-	p.run(io.NopCloser(strings.NewReader(text)))
-	if err := b.end(); err != nil {
-		t.Fatal(err)
-	}
-	lines, err := tailOf(b, 1e6)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(lines[0].Text) != maxLine || len(lines[1].Text) != 5 {
-		t.Errorf("cut to %d and %d", len(lines[0].Text), len(lines[1].Text))
-	}
-	if len(lines) > 2*linesASecond+2 || !strings.Contains(lines[len(lines)-1].Text, "lines left out") {
-		t.Errorf("%d lines were kept, the last is %q", len(lines), lines[len(lines)-1].Text)
-	}
-	if h := p.heard(); h.cause.Sentence != "ValueError: the end." || h.line != "ValueError: the end" {
-		t.Errorf("heard %+v", h)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newLogbook(t.TempDir())
+		if err := b.begin(1); err != nil {
+			t.Fatal(err)
+		}
+		p := newPump(b, newRedactor(nil), time.Now())
+		flood := strings.NewReader(strings.Repeat("x", maxLine+5) + "\n" + strings.Repeat("line\n", 3*linesASecond))
+		p.run(io.NopCloser(io.MultiReader(flood, aSecondLater{}, strings.NewReader("ValueError: the end"))))
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := tailOf(b, 1e6)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(lines) != linesASecond+2 || len(lines[0].Text) != maxLine || len(lines[1].Text) != 5 {
+			t.Fatalf("%d lines were kept, the first cut to %d and %d", len(lines), len(lines[0].Text), len(lines[1].Text))
+		}
+		if notice := lines[linesASecond].Text; !strings.HasPrefix(notice, fmt.Sprintf("[%d lines left out", 2*linesASecond+2)) || lines[linesASecond+1].Text != "ValueError: the end" {
+			t.Errorf("after the first second came %q, %q", notice, lines[linesASecond+1].Text)
+		}
+		if h := p.heard(); h.cause.Sentence != "ValueError: the end." || h.line != "ValueError: the end" {
+			t.Errorf("heard %+v", h)
+		}
+	})
+}
+
+// What an engine floods the log with to its very end is counted at that end.
+func TestPumpCountsWhatItLeftOutLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newLogbook(t.TempDir())
+		if err := b.begin(1); err != nil {
+			t.Fatal(err)
+		}
+		newPump(b, newRedactor(nil), time.Now()).run(io.NopCloser(strings.NewReader(strings.Repeat("line\n", 3*linesASecond))))
+		if err := b.end(); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := tailOf(b, 1e6)
+		if err != nil || len(lines) != linesASecond+1 || !strings.HasPrefix(lines[linesASecond].Text, fmt.Sprintf("[%d lines left out", 2*linesASecond)) {
+			t.Errorf("%d lines were kept, the last is %q, %v", len(lines), lines[len(lines)-1].Text, err)
+		}
+	})
+}
+
+// aSecondLater is a piece of a stream that holds nothing and takes a second.
+type aSecondLater struct{}
+
+func (aSecondLater) Read([]byte) (int, error) {
+	time.Sleep(time.Second) // of the bubble's clock
+	return 0, io.EOF
 }
 
 func TestRedactor(t *testing.T) {
@@ -338,6 +369,40 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want %q, got %v", name, err)
 		}
+	}
+}
+
+// nobody is an engine that takes requests and never answers.
+type nobody struct{}
+
+func (nobody) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A probe that has no answer is told as late while it may still come, and only once: an
+// engine that hung stays hung until it answers, also for who looks so late that both times
+// are over.
+func TestHungProbeIsLateOnce(t *testing.T) {
+	for name, timing := range map[string]Timing{
+		"in time":  {ProbeTimeout: time.Second, HungAfter: 10 * time.Second},
+		"too late": {ProbeTimeout: 10 * time.Second, HungAfter: time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &prober{client: &http.Client{Transport: nobody{}}, base: "http://engine", timing: timing, ready: true}
+			told := 0
+			for range 3 {
+				late, err := p.health(t.Context(), func(answer) { told++ })
+				if late || !isTimeout(err) || !p.hung {
+					t.Errorf("%s: late %v, %v, hung %v", name, late, err, p.hung)
+				}
+				p.timing.ProbeTimeout = time.Second // from now on it is looked at in time
+				p.timing.HungAfter = 10 * time.Second
+			}
+			if want := map[string]int{"in time": 1, "too late": 0}[name]; told != want {
+				t.Errorf("%s: told %d times that it is late, want %d", name, told, want)
+			}
+		})
 	}
 }
 

@@ -126,7 +126,7 @@ func (p *prober) health(ctx context.Context, tell func(answer)) (late bool, err 
 	defer inTime.Stop()
 	select {
 	case err := <-result:
-		p.hung = false
+		p.hung = isTimeout(err) // late and hung may come at one moment
 		return false, err
 	case <-inTime.C:
 	}
