@@ -278,6 +278,11 @@ func (b *demoBox) makeModel(ctx context.Context, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	_, err = b.app.waitReady(ctx, b.cs, demoModel)
+	if _, err = b.app.waitReady(ctx, b.cs, demoModel); err != nil {
+		return err
+	}
+	// Replicas are shown as ready a moment before requests are sent to them. To resume one
+	// that is in rotation changes nothing, and is answered when the routing has them all.
+	_, err = b.cs.replicas.ResumeReplica(ctx, &lmwardenv1.ResumeReplicaRequest{Model: demoModel})
 	return err
 }

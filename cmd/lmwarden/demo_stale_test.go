@@ -2,12 +2,16 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/lmwarden/lmwarden/tests/harness"
 )
 
 // TestStaleDemos clears what a killed demo left, engine included, and nothing else.
@@ -81,6 +85,14 @@ func leaveEngine(t *testing.T, dir string) *exec.Cmd {
 	if err := engine.Start(); err != nil {
 		t.Fatal(err)
 	}
+	// It runs a moment before the kernel shows its environment, by which it is found.
+	harness.Within(t, time.Minute, func() error {
+		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", engine.Process.Pid))
+		if err == nil && !strings.Contains(string(environ), token) {
+			err = fmt.Errorf("its environment is %q", environ)
+		}
+		return err
+	})
 	return engine
 }
 
