@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/lmwarden/lmwarden/tests/harness"
 )
 
@@ -65,7 +67,7 @@ func start(t *testing.T, p program) *engine {
 // startWith starts an engine with further flags.
 func startWith(t *testing.T, p program, flags ...string) *engine {
 	t.Helper()
-	e := &engine{program: p, address: harness.FreeAddress(t), gone: make(chan struct{})}
+	e := &engine{program: p, address: freeAddress(t), gone: make(chan struct{})}
 	e.url = "http://" + e.address
 	host, port, _ := strings.Cut(e.address, ":")
 	e.log = filepath.Join(t.TempDir(), "engine.log")
@@ -100,6 +102,28 @@ func startWith(t *testing.T, p program, flags ...string) *engine {
 		}
 	})
 	return e
+}
+
+// freeAddress returns a loopback address whose port is free, and keeps the port until the
+// test ends: nobody else is given it, and who asks for it by its number can still have it.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint("127.0.0.1:", name.(*unix.SockaddrInet4).Port)
 }
 
 // generationConfig returns a folder with settings under which one token id in 4,096 ends

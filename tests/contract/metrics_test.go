@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
@@ -256,7 +255,7 @@ func metricsCount(t *testing.T, e *engine) {
 		t.Error("the same prompt twice found nothing in the cache")
 	}
 	// The page lags a little behind the answer.
-	harness.Within(t, 5*time.Second, func() error {
+	harness.Within(t, soon, func() error {
 		after := e.scrape(t)
 		got := map[string]float64{}
 		for name := range want {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/lmwarden/lmwarden/tests/harness"
 )
@@ -165,7 +164,7 @@ func replayOne(t *testing.T, e *engine) {
 		if s := share(r.turns); s < 0.3 || s > 0.95 {
 			t.Errorf("%.1f %% of the tokens were found; the replay should overflow the cache and still find much", 100*s)
 		}
-		harness.Within(t, 5*time.Second, func() error {
+		harness.Within(t, soon, func() error {
 			if got := sum(e.scrape(t), "vllm:prefix_cache_hits_total") - before; got != float64(cached) {
 				return fmt.Errorf("%s counts %v found tokens, its answers say %d", e.name, got, cached)
 			}

@@ -115,6 +115,9 @@ func echoTable() []exchange {
 				once("", completionChunk(nil).of(echoed).of(object{"prompt_token_ids": each{integer}})), many("", completionChunk(nil)),
 				once("", completionChunk("length").with(object{"system_fingerprint": fingerprint})), done,
 			},
+			atOnce: []step{
+				once("", completionChunk("length").of(echoed).of(object{"prompt_token_ids": each{integer}}).with(object{"system_fingerprint": fingerprint})), done,
+			},
 		},
 		{
 			name: "completions: echo and nothing else", path: "/v1/completions", body: `{"model":"tiny","prompt":"one two three","max_tokens":0` + echo + `}`,
