@@ -147,6 +147,9 @@ func (x *exchange) end() {
 	var on *replica
 	var miss route.Miss
 	if x.place.model != nil {
+		if x.served && (x.flow == nil || x.flow.State().Done) {
+			x.place.model.complete(&x.place, x.api, &x.usage)
+		}
 		on, miss = x.place.model.release(now, &x.place, x.outcome())
 	}
 	x.attempt.end()

@@ -14,10 +14,14 @@ import (
 )
 
 // counts is an engine that says how much of a prompt it had in its cache, from the header
-// X-Cached; a stream waits a moment before its end.
+// X-Cached, or nothing without it; a stream waits a moment before its end.
 func counts(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":%s}}`, len(body)/4, r.Header.Get("X-Cached"))
+	details := ""
+	if cached := r.Header.Get("X-Cached"); cached != "" {
+		details = `,"prompt_tokens_details":{"cached_tokens":` + cached + `}`
+	}
+	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":5%s}`, len(body)/4, details)
 	if !strings.Contains(string(body), `"stream":true`) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, strings.Replace(chatWhole, chatWhole[strings.Index(chatWhole, `"usage":`)+8:len(chatWhole)-1], usage, 1))
@@ -88,6 +92,42 @@ func TestRecordsNameTheCauseOfAMiss(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Cached tokens that are left out are 0 once the replica has told some on the surface, and
+// unknown before, in a new life, and in an answer that was cut.
+func TestCachedTokensLeftOut(t *testing.T) {
+	system, first := strings.Repeat("You help. ", 200), strings.Repeat("question ", 200)
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 1, counts)
+		turn := 0
+		check := func(cached string, wantCached int, wantMiss route.Miss) {
+			t.Helper()
+			got := b.post("/v1/chat/completions", said(system, first, turn, turn%2 == 0), "X-Session-Id", "the-conversation-of-the-test", "X-Cached", cached)
+			turn++
+			if r := b.lastRecord(); got.status != 200 || r.Cached != wantCached || r.Miss != wantMiss {
+				t.Errorf("turn %d: status %d, %d tokens cached, %v; want %d, %v", turn, got.status, r.Cached, r.Miss, wantCached, wantMiss)
+			}
+		}
+		check("", -1, route.MissNew)
+		check("", -1, route.MissNone) // as it was expected
+		check("1000", 1000, route.MissNone)
+		check("", 0, route.MissEvicted)
+		check("", 0, route.MissEvicted)
+		b.engines[0].does(tokensUntilGone(time.Second))
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		b.send(ctx, "/v1/chat/completions", said(system, first, turn, true))
+		time.Sleep(3 * time.Second)
+		cancel()
+		synctest.Wait()
+		if r := b.lastRecord(); r.Cached != -1 {
+			t.Errorf("a stream that was cut has %d cached tokens, want none known", r.Cached)
+		}
+		b.engines[0].does(counts)
+		b.change(func(m *Model) { m.Replicas[0].Route.Incarnation++ })
+		check("", -1, route.MissReplicaRestarted)
+	})
 }
 
 // How fast an engine reads is learned from streams only: the first byte of a whole answer

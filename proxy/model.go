@@ -169,6 +169,21 @@ func (m *model) release(now time.Time, v *reservation, o route.Outcome) (*replic
 	return on, miss
 }
 
+// complete makes cached tokens 0 that the usage of a whole answer leaves out, where the
+// replica told some before: vLLM 0.19 to 0.23 mean 0 by it. Of a replica that has told none
+// on this surface, they stay unknown.
+func (m *model) complete(v *reservation, api wire.API, u *wire.Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch r := v.replica; {
+	case r == nil || !r.lives(v) || u.Prompt <= 0:
+	case u.Cached >= 0:
+		r.details[api] = true
+	case r.details[api]:
+		u.Cached = 0
+	}
+}
+
 // judge tells the breaker how a request went on its replica: 0 when it was answered,
 // or the weight of what went wrong. Only the first word about each place counts,
 // except that a broken connection always does.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lmwarden/lmwarden/proxy/upstream"
+	"github.com/lmwarden/lmwarden/proxy/wire"
 )
 
 // replica is what the proxy knows of one engine beyond its place in the snapshot. It
@@ -19,6 +20,7 @@ type replica struct {
 	index   int      // its place in the latest snapshot, or -1 when it is in none
 	drained bool     // taken out of rotation by Drain
 	breaker breaker
+	details [wire.NumAPIs]bool // surfaces on which this incarnation told cached tokens
 
 	mu   sync.Mutex // guards what follows; taken inside the mutex of the model, never around it
 	open map[*reservation]struct{}
@@ -46,6 +48,7 @@ func (r *replica) adopt(spec *Replica, index int) {
 	}
 	if old.Route.Incarnation != spec.Route.Incarnation {
 		r.breaker, r.drained = breaker{}, false
+		r.details = [wire.NumAPIs]bool{}
 	}
 	if old.Route.Incarnation != spec.Route.Incarnation || old.URL != spec.URL {
 		r.transport.CloseIdleConnections()
