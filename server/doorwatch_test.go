@@ -91,6 +91,10 @@ func TestPressureAdvisesFromFigures(t *testing.T) {
 	if p := pressureOf(fp8, v, fullnessOf(v), 0.9, 3, stats.Quantiles{}); p.Fp8More != nil || p.MeanWait != nil || strings.Contains(p.GetMessage(), "fp8") || !strings.Contains(p.GetMessage(), "1 more replica (") {
 		t.Errorf("%v", p)
 	}
+	v.Reserve = 7 // what each place leaves for growth
+	if p := pressureOf(&lmwardenv1.Model{Name: "m"}, v, fullnessOf(v), 0.9, 8.2, wait); p.GetReplicaHolds() != 2 || p.GetMoreReplicas() != 5 || p.GetFp8More() != 8 {
+		t.Errorf("with room for growth: %v", p)
+	}
 	v.Replicas[1].Capacity = 0
 	if p := pressureOf(fp8, v, fullnessOf(v), 0.9, 3, wait); p.MoreReplicas != nil || p.Fp8More != nil || !strings.Contains(p.GetMessage(), "about 3 fewer") {
 		t.Errorf("a capacity is not known: %v", p)

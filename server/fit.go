@@ -66,10 +66,15 @@ func fullnessOf(v route.View) fullness {
 }
 
 // roomOn returns how many more conversations of a mean size have room on a replica, 0
-// when that is not known.
+// when that is not known. While admission works they are those that it would let in.
 func roomOn(v route.View, r route.ReplicaView, mean int64) int64 {
-	if mean <= 0 || r.Closed {
+	switch {
+	case mean <= 0, r.Closed:
 		return 0
+	case v.Holding && v.Waiting > 0 && v.Smallest <= mean:
+		return 0 // one of that size waits, or may not pass who does
+	case v.Holding:
+		return r.Free / (mean + v.Reserve)
 	}
 	used := r.ActiveTokens
 	if r.Active == 0 {

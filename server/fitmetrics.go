@@ -33,7 +33,7 @@ func newFitMetrics(reg prometheus.Registerer) *fitMetrics {
 	m := &fitMetrics{
 		fit:    gauge("fit", "Tokens of the conversations at work over what the caches hold; above 1 they evict each other. Absent while a capacity is unknown.", "model"),
 		oldest: gauge("queue_oldest_seconds", "How long the longest waiting request has been at the door; 0 when none waits.", "model"),
-		room:   gauge("room_conversations", "How many more conversations of the present mean size have room. Absent when not known.", "model"),
+		room:   gauge("room_conversations", "How many more conversations of the present mean size have room; while admission works, how many it would let in. Absent when not known.", "model"),
 		thrash: counter("thrash_total", "How often the conversations at work outgrew the caches.", "model"),
 
 		replicaFit:    gauge("replica_fit", "Tokens of the conversations at work on a replica over what its cache holds; above 1 they evict each other. Absent while its capacity is unknown.", "model", "replica"),

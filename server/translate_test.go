@@ -129,6 +129,36 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// While admission works the room is what the door would give: with room for growth, and
+// none while one of the mean size waits.
+func TestRoomIsThatOfTheDoor(t *testing.T) {
+	v := route.View{
+		Holding: true, Reserve: 10, SharedTokens: -1, Active: 2,
+		Replicas: []route.ReplicaView{
+			{Capacity: 100, Active: 1, ActiveTokens: 20, Admitted: 1, AdmittedTokens: 20, Free: 70},
+			{Capacity: 100, Active: 1, ActiveTokens: 20, Admitted: 2, AdmittedTokens: 60, Free: 20},
+		},
+	}
+	for _, test := range []struct {
+		waiting        int
+		smallest, want int64
+	}{
+		{0, 0, 2},  // and not 8, as many as beside those at work
+		{1, 25, 2}, // only a larger one waits
+		{1, 20, 0},
+		{1, 0, 0}, // nobody may pass
+	} {
+		v.Waiting, v.Smallest = test.waiting, test.smallest
+		if got := fullnessOf(v).roomFor; got != test.want {
+			t.Errorf("%d wait, the smallest with %d tokens: room for %d, want %d", test.waiting, test.smallest, got, test.want)
+		}
+	}
+	v.Holding = false
+	if got := fullnessOf(v).roomFor; got != 8 {
+		t.Errorf("without admission: room for %d, want 8", got)
+	}
+}
+
 // A figure that is missing, negative or no number is absent, never 0.
 func TestAbsentFiguresStayAbsent(t *testing.T) {
 	nan, negative, zero := math.NaN(), -1.0, 0.0

@@ -37,16 +37,25 @@ func (c *Core) look(i int) {
 		s.tokens[i] = -1
 		return
 	}
-	free, left := r.Capacity-r.places.total()-c.door.growth, r.places.count
-	clear(s.gone)
-	for k := r.idle.first; k != none && c.spent(c.table.at(k)); k = c.table.at(k).seatNext {
-		free += c.gains(&r.places, c.table.at(k), none) - c.door.growth
-		left--
-	}
-	s.tokens[i] = free - c.door.growth*int64(left)
+	free, left := c.vacancy(i, none)
+	s.tokens[i] = free - c.door.growth
 	if left == 0 {
 		s.tokens[i] = math.MaxInt64
 	}
+}
+
+// vacancy returns the tokens that are left on replica i once all spent places are given
+// up, with the room for growth of those that stay, and how many these are. A shared prompt
+// that is needed stays.
+func (c *Core) vacancy(i int, needed int32) (free int64, left int) {
+	r := &c.replicas[i]
+	free, left = r.Capacity-r.places.total(), r.places.count
+	clear(c.door.space.gone)
+	for k := r.idle.first; k != none && c.spent(c.table.at(k)); k = c.table.at(k).seatNext {
+		free += c.gains(&r.places, c.table.at(k), needed) - c.door.growth
+		left--
+	}
+	return free - c.door.growth*int64(left), left
 }
 
 // gains returns what a budget gains with the place of a conversation, its room for growth

@@ -228,6 +228,7 @@ type ReplicaView struct {
 	Active       int   // conversations of its working set, see [View]
 	ActiveTokens int64 // what they take of its cache, with the shared prompt counted once
 
+	Free           int64 // tokens left for more places and their growth, while [View.Holding]
 	Admitted       int   // conversations with a place here, under working-set admission
 	AdmittedTokens int64 // what their places take, with the shared prompt counted once
 }
@@ -285,9 +286,11 @@ type View struct {
 	SpillAuto      bool
 	SharedTokens   int64 // -1 when not known
 	Live           int
-	Active         int  // conversations of the working sets of all replicas
-	Holding        bool // capacities and figures are known, so requests may be held
-	Conversations  int  // in the table
+	Active         int   // conversations of the working sets of all replicas
+	Holding        bool  // capacities and figures are known, so requests may be held
+	Reserve        int64 // tokens kept free for the growth of each place, while Holding
+	Smallest       int64 // tokens of the smallest of Waiting without the shared prompt, 0 when nobody may pass them
+	Conversations  int   // in the table
 	Learned        Learned
 }
 

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -33,6 +34,7 @@ func (c *Core) View(now time.Time) View {
 	v.Holding = c.door.open
 	c.viewWorking(&v)
 	c.viewDoor(&v)
+	c.viewRoom(&v)
 	v.Waiting = c.waitingForRoom()
 	return v
 }
@@ -92,13 +94,52 @@ func (c *Core) viewShared() []SharedView {
 
 // sharedTokens returns the size of the shared prompt that most refer to, or -1.
 func (c *Core) sharedTokens() int64 {
-	best, refs := int64(-1), int32(0)
+	if i := c.mostShared(); i != none {
+		return c.shadow.shared.size(i)
+	}
+	return -1
+}
+
+// mostShared returns the shared prompt of known size that most refer to, or none.
+func (c *Core) mostShared() int32 {
+	best, refs := int32(none), int32(0)
 	for i := range c.shadow.shared.slots {
 		if s := &c.shadow.shared.slots[i]; s.samples > 0 && s.refs > refs {
-			best, refs = s.tokens, s.refs
+			best, refs = int32(i), s.refs
 		}
 	}
 	return best
+}
+
+// viewRoom fills what a view says about the room that the door has to give: by its own
+// test, for one who comes with the shared prompt that most refer to.
+func (c *Core) viewRoom(v *View) {
+	if !c.door.open {
+		return
+	}
+	v.Reserve = c.door.growth
+	shared := c.mostShared()
+	calm := slices.ContainsFunc(c.replicas[:c.present], func(r replica) bool { return r.usable() && !r.Avoid })
+	for i := range v.Replicas {
+		r := &c.replicas[i]
+		if !r.usable() || r.Avoid && calm {
+			continue
+		}
+		free, _ := c.vacancy(i, shared)
+		if !r.places.holds(shared) {
+			free -= c.shadow.shared.size(shared)
+		}
+		v.Replicas[i].Free = max(0, free)
+	}
+	v.Smallest = math.MaxInt64
+	for _, ti := range c.door.queue {
+		switch t := c.tickets.at(ti); {
+		case c.at-t.arrived > c.door.fill && len(t.tried) == 0:
+			v.Smallest = 0
+		case t.awaits == none:
+			v.Smallest = min(v.Smallest, c.budget(t))
+		}
+	}
 }
 
 // Conversations calls f for each conversation, latest active first, until f

@@ -29,3 +29,36 @@ func TestWaitingCountsConversationsWithoutRoom(t *testing.T) {
 		t.Errorf("%d waiting, and both fit", v.Waiting)
 	}
 }
+
+// What a view says of the room is what the door gives: so many are let in, and no more.
+func TestViewTellsTheRoomOfTheDoor(t *testing.T) {
+	b := doorBox(t, 2, 50_000)
+	b.c.learned.growth.add(b.c.at, 200)
+	const size = 6000
+	room := func() (n int64) {
+		v := b.c.View(b.now)
+		for _, r := range v.Replicas {
+			n += r.Free / (size + v.Reserve)
+		}
+		return n
+	}
+	b.arrive(sized(0, size))
+	if got := room(); got != 13 {
+		t.Fatalf("room for %d more in twice 50,000 tokens with 6,300 for each, want 13", got)
+	}
+	for n := 1; n <= 13; n++ {
+		b.arrive(sized(n, size))
+		if got := room(); got != int64(13-n) {
+			t.Errorf("with %d inside there is room for %d, want %d", n+1, got, 13-n)
+		}
+	}
+	b.hold(sized(99, size))
+	v := b.c.View(b.now)
+	if v.Waiting != 1 || v.Smallest != size || v.Reserve != 300 {
+		t.Errorf("%d wait, the smallest with %d tokens, and each place leaves %d; want 1, 6000 and 300", v.Waiting, v.Smallest, v.Reserve)
+	}
+	b.wait(20 * time.Second) // longer than filling a cache takes: nobody may pass
+	if v := b.c.View(b.now); v.Smallest != 0 {
+		t.Errorf("one of %d tokens may pass", v.Smallest)
+	}
+}

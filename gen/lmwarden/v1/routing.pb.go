@@ -1324,6 +1324,7 @@ type RoutingCard struct {
 	// Fit of the whole model's working set.
 	Fit Fit `protobuf:"varint,16,opt,name=fit,proto3,enum=lmwarden.v1.Fit" json:"fit,omitempty"`
 	// How many more conversations of the present mean size have room; absent when not known.
+	// While admission works, how many it would let in.
 	RoomFor *uint32 `protobuf:"varint,17,opt,name=room_for,json=roomFor,proto3,oneof" json:"room_for,omitempty"`
 	// Admission in force.
 	Admission Admission `protobuf:"varint,18,opt,name=admission,proto3,enum=lmwarden.v1.Admission" json:"admission,omitempty"`

@@ -644,6 +644,7 @@ export type RoutingCard = Message<"lmwarden.v1.RoutingCard"> & {
 
   /**
    * How many more conversations of the present mean size have room; absent when not known.
+   * While admission works, how many it would let in.
    *
    * @generated from field: optional uint32 room_for = 17;
    */
