@@ -26,7 +26,7 @@ func TestKilledDemo(t *testing.T) {
 		return cmd, &said
 	}
 	first, _ := start("--no-traffic")
-	harness.Within(t, 30*time.Second, func() error {
+	harness.Within(t, time.Minute, func() error {
 		if n := len(harness.Processes("TMPDIR", mark)); n < 1+4 {
 			return fmt.Errorf("%d processes of the demo", n)
 		}
