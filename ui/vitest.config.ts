@@ -5,5 +5,9 @@ export default defineConfig({
   test: {
     environment: "happy-dom",
     include: ["src/**/*.test.{ts,tsx}"],
+    // A busy machine is no fault: these end only what hangs.
+    setupFiles: ["src/patience.ts"],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
   },
 });

@@ -42,19 +42,23 @@ beforeEach(() => {
   );
 });
 
+/** Waits until these replicas were asked to restart, in this order. */
+const asked = (indices: number[]) =>
+  vi.waitFor(() => expect(restarted).toEqual(indices), { timeout: 30_000 });
+
 const { READY, STARTING, FAILED } = ReplicaState;
 
 it("restarts a replica only when the one before is ready in a new life", async () => {
   show([1, READY], [1, READY]);
   const whole = restartAll("m");
-  await vi.waitFor(() => expect(restarted).toEqual([0]));
+  await asked([0]);
   show([1, READY], [1, READY]);
   show([2, STARTING], [1, READY]);
   await Promise.resolve();
   expect(restarted).toEqual([0]);
   expect(rolling.value).toMatchObject({ replica: 0, done: 0, of: 2 });
   show([2, READY], [1, READY]);
-  await vi.waitFor(() => expect(restarted).toEqual([0, 1]));
+  await asked([0, 1]);
   show([2, READY], [2, READY]);
   await whole;
   expect(rolling.value).toBeUndefined();
@@ -63,7 +67,7 @@ it("restarts a replica only when the one before is ready in a new life", async (
 it("leaves the others alone when one does not come back", async () => {
   show([1, READY], [1, READY]);
   const whole = restartAll("m");
-  await vi.waitFor(() => expect(restarted).toEqual([0]));
+  await asked([0]);
   show([2, FAILED, "the engine ended with code 1"], [1, READY]);
   await whole;
   expect(restarted).toEqual([0]);
