@@ -5,6 +5,7 @@ package vllm
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	lmwardenv1 "github.com/lmwarden/lmwarden/gen/lmwarden/v1"
+	"github.com/lmwarden/lmwarden/tests/harness"
 )
 
 // claude runs one turn of Claude Code in a home of its own. The first turn of a home
@@ -40,34 +42,43 @@ func (s *suite) claude(t *testing.T, home string, turn int, prompt string) {
 }
 
 func (s *suite) claudeCode(t *testing.T) {
-	type turns []*lmwardenv1.RequestRecord
-	conversations := map[string]turns{}
+	const turns = 3
 	homes := []string{t.TempDir(), t.TempDir()}
-	for turn := 1; turn <= 3; turn++ {
+	begin := time.Now()
+	for turn := 1; turn <= turns; turn++ {
 		for i, home := range homes {
-			begin := time.Now()
 			s.claude(t, home, turn, "turn "+strconv.Itoa(turn)+" of "+strconv.Itoa(i)+": say hi")
-			for _, r := range s.records(t, begin) {
-				if r.GetPath() != "/v1/messages" || r.GetDecision() == lmwardenv1.DecisionClass_DECISION_CLASS_SIDE {
-					continue
-				}
-				if r.GetKeySource() != "cc-header" {
-					t.Errorf("the key of a request of Claude Code came from %q, want cc-header", r.GetKeySource())
-				}
-				conversations[r.GetConversation()] = append(conversations[r.GetConversation()], r)
-			}
 		}
 	}
+	var conversations map[string][]*lmwardenv1.RequestRecord
+	// A request is recorded behind the last byte of its answer, when its client may have left.
+	harness.Within(t, 10*time.Second, func() error {
+		conversations = map[string][]*lmwardenv1.RequestRecord{}
+		n := 0
+		for _, r := range s.records(t, begin) {
+			if r.GetPath() == "/v1/messages" && r.GetDecision() != lmwardenv1.DecisionClass_DECISION_CLASS_SIDE {
+				conversations[r.GetConversation()] = append(conversations[r.GetConversation()], r)
+				n++
+			}
+		}
+		if n < turns*len(homes) {
+			return fmt.Errorf("%d requests of Claude Code are recorded, want one at least of each of %d turns of %d conversations", n, turns, len(homes))
+		}
+		return nil
+	})
 	if len(conversations) != 2 {
 		t.Fatalf("Claude Code's two conversations were told as %d", len(conversations))
 	}
 	homesTaken := map[uint32]bool{}
 	for id, requests := range conversations {
-		if len(requests) < 3 {
-			t.Errorf("conversation %s has %d requests, want three turns", id, len(requests))
+		if len(requests) < turns {
+			t.Errorf("conversation %s has %d requests, want %d turns", id, len(requests), turns)
 		}
 		homesTaken[requests[0].GetReplica()] = true
 		for i, r := range requests {
+			if r.GetKeySource() != "cc-header" {
+				t.Errorf("the key of request %d of %s came from %q, want cc-header", i+1, id, r.GetKeySource())
+			}
 			want := lmwardenv1.DecisionClass_DECISION_CLASS_STICKY
 			if i == 0 {
 				want = lmwardenv1.DecisionClass_DECISION_CLASS_PLACED

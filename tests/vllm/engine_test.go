@@ -277,7 +277,7 @@ func (s *suite) killUnderStream(t *testing.T) {
 	if err := syscall.Kill(int(before[0].GetPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	victim.wait(t, 20*time.Second)
+	victim.wait(t, 30*time.Second)
 	if strings.Contains(victim.text, "[DONE]") {
 		t.Error("the cut stream ended as if it were whole")
 	}
@@ -316,7 +316,7 @@ func (s *suite) stopUnderStream(t *testing.T) {
 	if took := time.Since(begin); took > 40*time.Second {
 		t.Errorf("stopping took %s", took)
 	}
-	open.wait(t, 5*time.Second)
+	open.wait(t, 20*time.Second)
 	if strings.Contains(open.text, "[DONE]") {
 		t.Error("the cut stream ended as if it were whole")
 	}
