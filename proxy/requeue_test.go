@@ -81,6 +81,7 @@ func TestDeadReplicaSendsBackToTheDoor(t *testing.T) {
 			t.Errorf("it counts as waiting for %v, want 25s since its arrival", waited)
 		}
 		<-time.After(15 * time.Second)
+		synctest.Wait() // the fourth sign of life is due at this very moment
 		leave()
 		got := <-done
 		if got.status != 200 || got.err != nil || !strings.HasSuffix(got.body, doneFrame) {
