@@ -68,7 +68,7 @@ func TestOverTLS(t *testing.T) {
 	known.AddCert(s.Certificate())
 	dials := 0
 	cl := New(Options{
-		IdleTimeout: 3 * time.Second, MaxIdle: 8, TLS: &tls.Config{RootCAs: known},
+		IdleTimeout: time.Hour, MaxIdle: 8, TLS: &tls.Config{RootCAs: known},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			dials++
 			return new(net.Dialer).DialContext(ctx, network, address)

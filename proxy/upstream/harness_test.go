@@ -154,9 +154,10 @@ func dialSmall(ctx context.Context, network, address string) (net.Conn, error) {
 // networks are the two kinds of connection that a client treats differently.
 var networks = map[string]func(*testing.T, func(*engineConn)) *engine{"pipes": onPipes, "sockets": onSockets}
 
-// client returns a client of the engine that ends with the test.
+// client returns a client of the engine that ends with the test. It keeps unused
+// connections for longer than any test takes, however slow the machine is.
 func (e *engine) client(change ...func(*Options)) *Client {
-	o := Options{DialContext: e.dial, IdleTimeout: 3 * time.Second, MaxIdle: 8}
+	o := Options{DialContext: e.dial, IdleTimeout: time.Hour, MaxIdle: 8}
 	for _, f := range change {
 		f(&o)
 	}

@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// longIdle keeps unused connections for longer than any test takes.
-func longIdle(o *Options) { o.IdleTimeout = time.Hour }
-
 // waitNews waits until something has come on the oldest unused connection, its end or more.
 func (cl *Client) waitNews() {
 	for quiet := true; quiet; runtime.Gosched() {
@@ -27,7 +24,7 @@ func (cl *Client) waitNews() {
 // request does not even meet it.
 func TestClosedConnectionIsNoticed(t *testing.T) {
 	e := onSockets(t, func(c *engineConn) { c.answer(ok, 0) })
-	cl := e.client(longIdle)
+	cl := e.client()
 	for i := range 20 {
 		if got := cl.do(t.Context(), e.request("body")); got.err != nil || got.body != "ok" {
 			t.Fatalf("request %d: got %q %v", i, got.body, got.err)
@@ -55,7 +52,7 @@ func TestUnaskedAnswerIsNoAnswer(t *testing.T) {
 		c.write("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", 0)
 		_, _ = c.in.ReadByte()
 	})
-	cl := e.client(longIdle)
+	cl := e.client()
 	cl.do(t.Context(), e.request("body"))
 	close(more)
 	cl.waitNews()
@@ -148,7 +145,7 @@ func TestIdleTimeout(t *testing.T) {
 			answers(ok)(c)
 			closed <- time.Now()
 		})
-		cl := e.client()
+		cl := e.client(func(o *Options) { o.IdleTimeout = 3 * time.Second })
 		start := time.Now()
 		ends := []func() got{begin(t, cl, e.request("0")), begin(t, cl, e.request("1"))}
 		ends[0]()
