@@ -14,12 +14,16 @@ import (
 
 // overTCP starts a proxy in front of one engine, both on loopback: what sockets do
 // cannot be shown in memory.
-func overTCP(t *testing.T, protocols *http.Protocols, engine http.HandlerFunc) (front string, client *http.Client, records *memRecorder) {
+func overTCP(t *testing.T, protocols *http.Protocols, engine http.HandlerFunc, change ...func(*Options)) (front string, client *http.Client, records *memRecorder) {
 	t.Helper()
 	back := httptest.NewServer(engine)
 	t.Cleanup(back.Close)
 	records = &memRecorder{}
-	p := New(Options{Recorder: records})
+	o := Options{Recorder: records}
+	for _, f := range change {
+		f(&o)
+	}
+	p := New(o)
 	t.Cleanup(p.Close)
 	p.Apply(&Snapshot{Models: []Model{{Name: "m", Routing: route.DefaultSettings(), Replicas: []Replica{
 		{ID: "m/0", URL: back.URL, Rank: -1, Route: route.Replica{Incarnation: 1, Ready: true}},
@@ -125,12 +129,14 @@ func TestClientSocketClosed(t *testing.T) {
 }
 
 // A body over the limit is refused so that the client can read it, though it is still
-// sending.
+// sending: the body is more than the buffers between two sockets hold. It is not larger,
+// for what is refused is read for a few seconds only, and the machine may be busy.
 func TestTooLargeOverSockets(t *testing.T) {
+	const limit, size = 1 << 20, 16 << 20
 	bothVersions(t, func(t *testing.T, protocols *http.Protocols) {
-		front, client, _ := overTCP(t, protocols, answers(1))
+		front, client, _ := overTCP(t, protocols, answers(1), func(o *Options) { o.MaxBodyBytes = limit })
 		for range 5 {
-			resp, err := client.Post(front+"/v1/messages", "application/json", strings.NewReader(strings.Repeat(" ", 65<<20)))
+			resp, err := client.Post(front+"/v1/messages", "application/json", strings.NewReader(strings.Repeat(" ", size)))
 			if err != nil {
 				t.Fatalf("the refusal cannot be read: %v", err)
 			}
