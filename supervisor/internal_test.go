@@ -26,6 +26,7 @@ func TestPolicy(t *testing.T) {
 	crashed := ending{wasReady: true, readyFor: time.Second}
 	lasted := ending{wasReady: true, readyFor: time.Hour}
 	wrong := ending{exit: 2, cause: vllm.Cause{Kind: vllm.Configuration}}
+	taken := ending{exit: 1, cause: vllm.Cause{Kind: vllm.PortTaken}}
 	laterWrong := ending{wasReady: true, cause: vllm.Cause{Kind: vllm.Configuration}}
 	for _, c := range []struct {
 		name    string
@@ -43,6 +44,9 @@ func TestPolicy(t *testing.T) {
 		{"crashes of long ago do not count", slices.Repeat([]ending{crashed}, 6), 20 * time.Minute, verdict{true, 32 * time.Second, 3}},
 		{"a full disk is waited for, and nothing is counted", slices.Repeat([]ending{{exit: -1, full: true}}, 50), 0, verdict{true, 30 * time.Second, 0}},
 		{"a full disk forgives nothing", []ending{died, died, {full: true}, died}, 0, verdict{false, 0, 3}},
+		{"a taken port is no failed start", append(slices.Repeat([]ending{taken}, portBudget), died), 0, verdict{true, time.Second, 1}},
+		{"nor is there another port for ever", slices.Repeat([]ending{taken}, portBudget+3), 0, verdict{false, 0, 3}},
+		{"an engine that got ready found its port", slices.Concat(slices.Repeat([]ending{taken}, portBudget), []ending{crashed, taken}), 0, verdict{true, time.Second, 1}},
 		{"a long life forgives", append(slices.Repeat([]ending{crashed}, 5), lasted), 0, verdict{true, time.Second, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,6 +100,18 @@ func TestPortsAreNeverShared(t *testing.T) {
 			held[id] = l
 		}
 	})
+}
+
+// Behind a port that somebody else had the search goes on, and around.
+func TestPortBehindATakenOne(t *testing.T) {
+	id := ReplicaID{"m", 0}
+	for avoid, want := range map[int]int{0: 28450, 28450: 28451, 28470: 28471, 28450 + portCount - 1: 28450, 99: 28450} {
+		p := newPorts(28450)
+		l, err := p.take(id, avoid)
+		if err != nil || l.port < want || l.port > want+20 { // those that others have are left out
+			t.Errorf("behind %d: got %d, %v, want %d", avoid, l.port, err, want)
+		}
+	}
 }
 
 func TestLogRotatesAndForgets(t *testing.T) {

@@ -32,7 +32,13 @@ type policy struct {
 	row     int         // starts in a row that did not get ready
 	crashes []time.Time // ends of ready engines, within the window
 	delay   time.Duration
+	taken   int // starts in a row that met somebody else on their port
 }
+
+// portBudget is how many starts in a row may meet somebody else on their port, each on
+// another one, before they count as failed. Another daemon that starts its engines on the
+// same ports takes a few of them.
+const portBudget = 20
 
 // ended takes an ending that nobody asked for.
 func (p *policy) ended(e ending, now time.Time) verdict {
@@ -40,8 +46,12 @@ func (p *policy) ended(e ending, now time.Time) verdict {
 		p.delay = min(max(2*p.delay, p.t.BackoffMin), p.t.BackoffMax)
 		return verdict{again: true, wait: min(p.delay, fullDiskWait), failures: max(p.row, len(p.crashes))}
 	}
+	if e.cause.Kind == vllm.PortTaken && !e.wasReady && p.taken < portBudget {
+		p.taken++
+		return verdict{again: true, wait: p.t.BackoffMin, failures: max(p.row, len(p.crashes))}
+	}
 	if e.wasReady {
-		p.row = 0
+		p.row, p.taken = 0, 0
 		if e.readyFor >= p.t.Stable {
 			p.forget()
 		}
@@ -64,7 +74,7 @@ func (p *policy) ended(e ending, now time.Time) verdict {
 }
 
 // forget starts with a clean slate: the engine ran well for long, or a person acted.
-func (p *policy) forget() { p.row, p.crashes, p.delay = 0, nil, 0 }
+func (p *policy) forget() { p.row, p.crashes, p.delay, p.taken = 0, nil, 0, 0 }
 
 // recent keeps the times after start.
 func recent(times []time.Time, start time.Time) []time.Time {

@@ -36,7 +36,8 @@ func newPorts(base int) *ports {
 
 // take finds a port on which nobody listens and internal ports that no other replica
 // has. avoid is a port that turned out to be taken although it could be bound; 0 means
-// none.
+// none. The search begins behind it: whoever took it takes those below as well, as another
+// daemon with the same first port does.
 func (p *ports) take(id ReplicaID, avoid int) (lease, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +49,9 @@ func (p *ports) take(id ReplicaID, avoid int) (lease, error) {
 	if last := p.last[id]; last != 0 && !used[last] && free(last) {
 		port = last
 	}
-	for n := p.base; port == 0 && n < p.base+portCount; n++ {
-		if !used[n] && free(n) {
+	behind := max(0, avoid+1-p.base)
+	for i := 0; port == 0 && i < portCount; i++ {
+		if n := p.base + (behind+i)%portCount; !used[n] && free(n) {
 			port = n
 		}
 	}
