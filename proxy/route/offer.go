@@ -19,7 +19,7 @@ func (c *Core) missing(t *ticket, i int) int64 {
 // placeAtDoor returns the replica with room that a ticket should go to, or none: a new
 // conversation joins its kin, all others go where that costs least, or wait for their home.
 func (c *Core) placeAtDoor(t *ticket) int {
-	if v := c.table.at(t.conv); c.door.keep == 0 && c.at < t.patience && c.homeServes(t) {
+	if v := c.table.at(t.conv); c.door.keep == 0 && c.at < t.patience && c.homeAlive(v) && c.holds(t, int(v.home)) {
 		ok := c.offers(t, int(v.home), c.budget(t))
 		if ok {
 			_, ok = c.clearing(t, int(v.home))

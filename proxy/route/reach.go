@@ -42,14 +42,14 @@ func demand(t *ticket, v *conv) int64 {
 	return n
 }
 
-// holds tells whether replica i can hold the prompt of a ticket. Where no usable one can,
-// those that hold the most may say so.
+// holds tells whether replica i, which is usable, can hold the prompt of a ticket. Where no
+// usable one can, those that hold the most may say so.
 func (c *Core) holds(t *ticket, i int) bool {
-	return c.replicas[i].reach >= min(t.needs, c.most)
+	return t.needs <= c.least || c.replicas[i].reach >= min(t.needs, c.most)
 }
 
 // fitsAll tells whether each usable replica can hold the prompt of a ticket.
-func (c *Core) fitsAll(t *ticket) bool { return min(t.needs, c.most) <= c.least }
+func (c *Core) fitsAll(t *ticket) bool { return t.needs <= c.least || c.most <= c.least }
 
 // homeServes tells whether the home of a ticket's conversation can serve this turn of it.
 func (c *Core) homeServes(t *ticket) bool {
