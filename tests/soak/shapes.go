@@ -56,8 +56,8 @@ var shapes = []shape{
 	{"chains", 150, func(r *rand.Rand, n int) call {
 		return call{path: "/v1/chat/completions", body: chain(r, n), statuses: fine, ends: done}
 	}},
-	{"busy", 80, func(r *rand.Rand, _ int) call {
-		return call{path: "/v1/chat/completions", body: chat(true, "hello"), session: fmt.Sprintf("a-busy-conversation-%d", r.IntN(4)), statuses: fine, ends: done}
+	{"busy", 80, func(*rand.Rand, int) call {
+		return call{path: "/v1/chat/completions", body: chat(true, "hello"), session: "a-busy-conversation", statuses: fine, ends: done}
 	}},
 	{"aborts", 80, func(r *rand.Rand, n int) call {
 		return call{path: "/v1/chat/completions", body: chat(n%2 == 0, "hello"), session: someone(r, n), leaves: 1 + time.Duration(r.Int64N(int64(5*time.Millisecond)))}
