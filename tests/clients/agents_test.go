@@ -56,7 +56,8 @@ func TestCodex(t *testing.T) {
 	first := b.expect(t, codexCast, slices.Concat(main, agent), "placed main", "sticky main", "sticky main", "placed agent")
 	b.subagentOf(t, first["agent"], first["main"])
 
-	program(t, codex(t, b.tap.URL, at, "exec", "resume", "--skip-git-repo-check", "--last", "and now"))
+	// The latest session may be the agent's, which --last would take.
+	program(t, codex(t, b.tap.URL, at, "exec", "resume", "--skip-git-repo-check", main[0].header.Get("Thread-Id"), "and now"))
 	b.expect(t, codexCast, append(main[:1], b.turns(t)...), "placed main", "sticky main")
 	b.recorded(t, "codex")
 }
