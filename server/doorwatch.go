@@ -157,15 +157,15 @@ func pressureOf(m *lmwardenv1.Model, v route.View, full fullness, share, mean fl
 		p.MeanWait = durationpb.New(waits.Mean)
 	}
 	now, doubled, smallest := int64(0), int64(0), int64(math.MaxInt64)
-	shared, size := max(v.SharedTokens, 0), full.mean+v.Reserve
+	shared := max(v.SharedTokens, 0)
 	for _, r := range v.Replicas {
 		if r.Capacity <= 0 || full.mean <= 0 {
 			smallest = 0
 			break
 		}
-		holds := max(0, r.Capacity-shared) / size
+		holds := placesIn(r.Capacity-shared, full.mean, v.Reserve, true)
 		now += holds
-		doubled += max(0, 2*r.Capacity-shared) / size
+		doubled += placesIn(2*r.Capacity-shared, full.mean, v.Reserve, true)
 		smallest = min(smallest, holds)
 	}
 	if len(v.Replicas) > 0 && smallest > 0 {

@@ -95,6 +95,14 @@ func TestPressureAdvisesFromFigures(t *testing.T) {
 	if p := pressureOf(&lmwardenv1.Model{Name: "m"}, v, fullnessOf(v), 0.9, 8.2, wait); p.GetReplicaHolds() != 2 || p.GetMoreReplicas() != 5 || p.GetFp8More() != 8 {
 		t.Errorf("with room for growth: %v", p)
 	}
+	large := filledTo(100, 100)
+	large.Active, large.SharedTokens, large.Reserve = 2, -1, 18
+	for i := range large.Replicas {
+		large.Replicas[i].Active, large.Replicas[i].ActiveTokens = 1, 85
+	}
+	if p := pressureOf(&lmwardenv1.Model{Name: "m"}, large, fullnessOf(large), 0.9, 2.5, wait); p.GetReplicaHolds() != 1 || p.GetMoreReplicas() != 3 || p.Fp8More == nil || p.GetFp8More() != 0 {
+		t.Errorf("one conversation fills a cache: %v", p)
+	}
 	v.Replicas[1].Capacity = 0
 	if p := pressureOf(fp8, v, fullnessOf(v), 0.9, 3, wait); p.MoreReplicas != nil || p.Fp8More != nil || !strings.Contains(p.GetMessage(), "about 3 fewer") {
 		t.Errorf("a capacity is not known: %v", p)

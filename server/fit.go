@@ -74,13 +74,23 @@ func roomOn(v route.View, r route.ReplicaView, mean int64) int64 {
 	case v.Holding && v.Waiting > 0 && v.Smallest <= mean:
 		return 0 // one of that size waits, or may not pass who does
 	case v.Holding:
-		return r.Free / (mean + v.Reserve)
+		return placesIn(r.Free, mean, v.Reserve, r.Admitted == 0)
 	}
 	used := r.ActiveTokens
 	if r.Active == 0 {
 		used = max(v.SharedTokens, 0) // the first conversation brings the shared prompt
 	}
 	return max(0, r.Capacity-used) / mean
+}
+
+// placesIn returns for how many conversations of a size the door has room in so many tokens:
+// each leaves the reserve for growth, but for one that has an empty replica to itself.
+func placesIn(free, size, reserve int64, empty bool) int64 {
+	n := max(0, free) / (size + reserve)
+	if n == 0 && empty && free >= size {
+		n = 1
+	}
+	return n
 }
 
 // meanContext returns the mean tokens of a conversation of the working set without the

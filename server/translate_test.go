@@ -153,7 +153,18 @@ func TestRoomIsThatOfTheDoor(t *testing.T) {
 			t.Errorf("%d wait, the smallest with %d tokens: room for %d, want %d", test.waiting, test.smallest, got, test.want)
 		}
 	}
-	v.Holding = false
+	// One that fills a replica has it to itself, without room for growth.
+	large := route.View{
+		Holding: true, Reserve: 18, SharedTokens: -1, Active: 1,
+		Replicas: []route.ReplicaView{
+			{Capacity: 100, Active: 1, ActiveTokens: 85, Admitted: 1, AdmittedTokens: 85},
+			{Capacity: 100, Free: 100}, {Capacity: 80, Free: 80},
+		},
+	}
+	if got := fullnessOf(large).roomFor; got != 1 {
+		t.Errorf("beside an empty replica: room for %d, want 1", got)
+	}
+	v.Waiting, v.Holding = 0, false
 	if got := fullnessOf(v).roomFor; got != 8 {
 		t.Errorf("without admission: room for %d, want 8", got)
 	}
