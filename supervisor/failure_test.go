@@ -153,6 +153,14 @@ func TestTakenPorts(t *testing.T) {
 			t.Errorf("the port %s was lost (%v); status %+v", text, err, got)
 		}
 	})
+	t.Run("another address", func(t *testing.T) {
+		b := newBox(t)
+		b.Apply([]supervisor.Spec{b.spec(first, "-addr-in-use", filepath.Join(t.TempDir(), "no such folder", "port"))})
+		got := b.untilState(first, supervisor.Failed)
+		if got.Restarts != 3 || !strings.Contains(got.Message, "it is not its port") || !strings.Contains(got.Message, "3 starts in a row failed") {
+			t.Errorf("status %+v", got)
+		}
+	})
 }
 
 // A port that was free when an engine began may be answered by somebody else's before the

@@ -26,7 +26,8 @@ func TestPolicy(t *testing.T) {
 	crashed := ending{wasReady: true, readyFor: time.Second}
 	lasted := ending{wasReady: true, readyFor: time.Hour}
 	wrong := ending{exit: 2, cause: vllm.Cause{Kind: vllm.Configuration}}
-	taken := ending{exit: 1, cause: vllm.Cause{Kind: vllm.PortTaken}}
+	taken := ending{exit: 1, cause: vllm.Cause{Kind: vllm.PortTaken}, portLost: true}
+	other := ending{exit: 1, cause: vllm.Cause{Kind: vllm.PortTaken}}
 	laterWrong := ending{wasReady: true, cause: vllm.Cause{Kind: vllm.Configuration}}
 	for _, c := range []struct {
 		name    string
@@ -44,9 +45,10 @@ func TestPolicy(t *testing.T) {
 		{"crashes of long ago do not count", slices.Repeat([]ending{crashed}, 6), 20 * time.Minute, verdict{true, 32 * time.Second, 3}},
 		{"a full disk is waited for, and nothing is counted", slices.Repeat([]ending{{exit: -1, full: true}}, 50), 0, verdict{true, 30 * time.Second, 0}},
 		{"a full disk forgives nothing", []ending{died, died, {full: true}, died}, 0, verdict{false, 0, 3}},
-		{"a taken port is no failed start", append(slices.Repeat([]ending{taken}, portBudget), died), 0, verdict{true, time.Second, 1}},
-		{"nor is there another port for ever", slices.Repeat([]ending{taken}, portBudget+3), 0, verdict{false, 0, 3}},
-		{"an engine that got ready found its port", slices.Concat(slices.Repeat([]ending{taken}, portBudget), []ending{crashed, taken}), 0, verdict{true, time.Second, 1}},
+		{"a taken port is no failed start", append(slices.Repeat([]ending{taken}, portBudget-1), died), 0, verdict{true, time.Second, 1}},
+		{"nor is there another port for ever", slices.Repeat([]ending{taken}, portBudget), 0, verdict{false, time.Second, portBudget}},
+		{"another address that is taken is a failed start", slices.Repeat([]ending{other}, 3), 0, verdict{false, 0, 3}},
+		{"an engine that got ready found its port", slices.Concat(slices.Repeat([]ending{taken}, portBudget-1), []ending{crashed, taken}), 0, verdict{true, time.Second, 1}},
 		{"a long life forgives", append(slices.Repeat([]ending{crashed}, 5), lasted), 0, verdict{true, time.Second, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

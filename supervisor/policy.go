@@ -16,6 +16,7 @@ type ending struct {
 	cause    vllm.Cause    // why, when it is known
 	last     []string      // last lines of its log
 	full     bool          // it never began, for a full disk
+	portLost bool          // somebody else has its port
 }
 
 // verdict is what follows from an ending.
@@ -36,8 +37,8 @@ type policy struct {
 }
 
 // portBudget is how many starts in a row may meet somebody else on their port, each on
-// another one, before they count as failed. Another daemon that starts its engines on the
-// same ports takes a few of them.
+// another one, until a person is needed. Another daemon that starts its engines on the same
+// ports takes a few of them.
 const portBudget = 20
 
 // ended takes an ending that nobody asked for.
@@ -46,9 +47,9 @@ func (p *policy) ended(e ending, now time.Time) verdict {
 		p.delay = min(max(2*p.delay, p.t.BackoffMin), p.t.BackoffMax)
 		return verdict{again: true, wait: min(p.delay, fullDiskWait), failures: max(p.row, len(p.crashes))}
 	}
-	if e.cause.Kind == vllm.PortTaken && !e.wasReady && p.taken < portBudget {
+	if e.portLost && !e.wasReady {
 		p.taken++
-		return verdict{again: true, wait: p.t.BackoffMin, failures: max(p.row, len(p.crashes))}
+		return verdict{again: p.taken < portBudget, wait: p.t.BackoffMin, failures: max(p.row, len(p.crashes), p.taken)}
 	}
 	if e.wasReady {
 		p.row, p.taken = 0, 0

@@ -241,10 +241,15 @@ func (r *replica) conclude(l *life, e *ending) {
 	e.last = h.last
 	if h.failed && !e.asked && e.cause.Sentence == "" {
 		e.cause = h.cause
+		// The log does not say which address. When its port is free it may have wanted another
+		// one, which a further argument or the environment names: the next start wants it too.
+		if e.cause.Kind == vllm.PortTaken && free(l.lease.port) {
+			e.cause.Sentence = "An address that the engine wants is in use, and it is not its port; its log may say which. End what holds it, or change the argument or variable that names it."
+		}
 	}
 	r.avoid = 0
 	if e.cause.Kind == vllm.PortTaken {
-		r.avoid = l.lease.port
+		r.avoid, e.portLost = l.lease.port, !free(l.lease.port)
 	}
 	r.update(func(s *Status) {
 		s.LastLine, s.LastExit = h.line, e.exit
