@@ -19,8 +19,9 @@ import (
 // send a question of its own beside it; but what was left is not come back to.
 
 // When an id counts as that of a crowd: so many conversations began, or went on, under it
-// within a time, and so many of them went on after another had its turn, or all of them are
-// in flight; and for how long it does after that was last so.
+// within a time, and so many of them went on after another had its turn; or none did, and so
+// many came while another was in flight, as prompts of one turn each do; or all of them are
+// in flight. And for how long it does after that was last so.
 const (
 	crowdSize   = 8
 	crowdGoOn   = 4
@@ -53,6 +54,7 @@ type beginning struct {
 	hash   uint32
 	flying uint16 // turns in flight
 	wentOn bool   // it had a turn after one of another
+	beside bool   // it had one while one of another was in flight
 	at     int64  // unix time when it was last seen; 0 for none
 }
 
@@ -72,7 +74,7 @@ func (w *crowds) note(now time.Time, key route.Key, begins uint64) (turn watch, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.key != key {
-		if begun, _, _ := c.count(since); c.until > at || begun > 1 {
+		if c.until > at || c.count(since).begun > 1 {
 			return watch{}, false, false // the one that is watched is worth more
 		}
 		c.key, c.last, c.until = key, 0, 0
@@ -85,8 +87,9 @@ func (w *crowds) note(now time.Time, key route.Key, begins uint64) (turn watch, 
 	news := c.see(at, since, hash)
 	was := c.until > at
 	if news || was {
-		begun, wentOn, flying := c.count(since)
-		if begun >= crowdSize && wentOn >= crowdGoOn || flying >= crowdSize || was && begun > 1 {
+		n := c.count(since)
+		if n.begun >= crowdSize && n.wentOn >= crowdGoOn || n.beside >= crowdSize && n.wentOn == 0 ||
+			n.flying >= crowdSize || was && n.begun > 1 {
 			c.until = now.Add(crowdLife).Unix()
 		}
 	}
@@ -95,38 +98,43 @@ func (w *crowds) note(now time.Time, key route.Key, begins uint64) (turn watch, 
 
 // see notes a turn, and says whether it is one after a turn of another conversation.
 func (c *crowd) see(at, since int64, hash uint32) (news bool) {
-	b := c.find(since, hash)
+	b, beside := c.find(since, hash)
 	switch {
 	case b.hash != hash:
 		*b = beginning{hash: hash}
 	case b.at <= since:
-		b.wentOn = false
+		b.wentOn, b.beside = false, false
 	case c.last != hash:
 		b.wentOn = true
 	}
-	b.at = at
+	b.at, b.beside = at, b.beside || beside
 	b.flying++
 	news = c.last != hash
 	c.last = hash
 	return news
 }
 
-// find returns the place of a conversation, or one for it. Where all are taken it is that of
-// any other: were it the one seen longest ago, none of many that take turns would be there
-// when its turn comes again.
-func (c *crowd) find(since int64, hash uint32) *beginning {
+// find returns the place of a conversation, or one for it, and says whether another is in
+// flight. Where all are taken it is that of any other: were it the one seen longest ago, none
+// of many that take turns would be there when its turn comes again.
+func (c *crowd) find(since int64, hash uint32) (place *beginning, beside bool) {
 	free := &c.begun[hash%crowdCells]
 	taken := true
 	for i := range c.begun {
 		b := &c.begun[i]
-		if b.hash == hash {
-			return b
-		}
-		if taken && b.at <= since && b.flying == 0 {
+		switch {
+		case b.hash == hash:
+			place = b
+		case b.flying > 0:
+			beside = true
+		case taken && b.at <= since:
 			free, taken = b, false
 		}
 	}
-	return free
+	if place == nil {
+		place = free
+	}
+	return place, beside
 }
 
 // over tells that a turn has ended.
@@ -144,22 +152,28 @@ func (t watch) over() {
 	}
 }
 
-// count returns how many conversations were seen since a moment, how many of them went on
-// after another, and how many are in flight.
-func (c *crowd) count(since int64) (begun, wentOn, flying int) {
+// tally is how many conversations were seen since a moment, and how many of them went on
+// after another or came beside one; and how many are in flight.
+type tally struct{ begun, wentOn, beside, flying int }
+
+func (c *crowd) count(since int64) (n tally) {
 	for i := range c.begun {
 		b := &c.begun[i]
 		if b.flying > 0 {
-			flying++
+			n.flying++
 		}
-		if b.at > since {
-			begun++
-			if b.wentOn {
-				wentOn++
-			}
+		if b.at <= since {
+			continue
+		}
+		n.begun++
+		if b.wentOn {
+			n.wentOn++
+		}
+		if b.beside {
+			n.beside++
 		}
 	}
-	return begun, wentOn, flying
+	return n
 }
 
 // uncrowd drops the id of the request when many conversations share it, but for one in our

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -107,6 +108,69 @@ func TestManyAtOnceUnderOneID(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Prompts of one turn each under one id are a crowd when some are always beside others.
+func TestPromptsOfAnApplicationUnderOneID(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 4, answersIn(time.Second))
+		sources := map[string]int{}
+		for round := range 10 {
+			for source, n := range b.together(3, func(i int) string {
+				return fmt.Sprintf(`{"model":"m","prompt_cache_key":"the-key-of-the-application","messages":[{"role":"user","content":"text %d"}]}`, 3*round+i)
+			}) {
+				sources[source] += n
+			}
+		}
+		// Of each three the first finds nobody: the eighth that does is the last of the fourth.
+		if sources["prompt_cache_key"] != 11 || sources["chain"] != 19 {
+			t.Errorf("told by %v, want the first 11 by the id", sources)
+		}
+	})
+}
+
+// The questions of a conversation's own client beside it are none, though they come together.
+func TestQuestionsTogether(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newBox(t, 4, answersIn(time.Second))
+		for round := range 10 {
+			if got := b.post("/v1/chat/completions", turn("the question", round), session("one-conversation")...); got.header.Get(headerKeySource) != "x-session-id" {
+				t.Fatalf("turn %d is told by %s", round, got.header.Get(headerKeySource))
+			}
+			page := func(i int) string { return turn(fmt.Sprintf("web page %d", 5*round+i), 0) }
+			if got := b.together(5, page, session("one-conversation")...); got["x-session-id"] != 5 {
+				t.Fatalf("questions after turn %d are told by %v", round, got)
+			}
+		}
+	})
+}
+
+// answersIn answers like answers after a time.
+func answersIn(d time.Duration) http.HandlerFunc {
+	answer := answers(1)
+	return func(w http.ResponseWriter, r *http.Request) {
+		<-time.After(d)
+		answer(w, r)
+	}
+}
+
+// together sends n requests one after the other that are in flight at the same time, and
+// returns how many were told by what.
+func (b *box) together(n int, body func(i int) string, headers ...string) map[string]int {
+	var open sync.WaitGroup
+	var mu sync.Mutex
+	sources := map[string]int{}
+	for i := range n {
+		open.Go(func() {
+			got := b.post("/v1/chat/completions", body(i), headers...)
+			mu.Lock()
+			defer mu.Unlock()
+			sources[got.header.Get(headerKeySource)]++
+		})
+		synctest.Wait()
+	}
+	open.Wait()
+	return sources
 }
 
 func streamed(body string) string {
