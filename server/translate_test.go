@@ -158,7 +158,8 @@ func TestRoomIsThatOfTheDoor(t *testing.T) {
 		Holding: true, Reserve: 18, SharedTokens: -1, Active: 1,
 		Replicas: []route.ReplicaView{
 			{Capacity: 100, Active: 1, ActiveTokens: 85, Admitted: 1, AdmittedTokens: 85},
-			{Capacity: 100, Free: 100}, {Capacity: 80, Free: 80},
+			{Capacity: 100, Free: 100},
+			{Capacity: 80, Free: 80},
 		},
 	}
 	if got := fullnessOf(large).roomFor; got != 1 {
