@@ -170,6 +170,7 @@ func (b *box) together(n int, body func(i int) string, headers ...string) map[st
 		synctest.Wait()
 	}
 	open.Wait()
+	synctest.Wait() // their ends are noted behind their answers
 	return sources
 }
 

@@ -8,11 +8,12 @@ binary=$(realpath "${1:?usage: run.sh BINARY [ARGUMENT...]}")
 shift
 scratch=$(mktemp -d)
 
-# Four at once, so that none is given twice.
-read -r admin inference keyed_admin keyed_inference < <(python3 -c '
+# Four at once, so that none is given twice; free again when the program has ended.
+free=$(python3 -c '
 import socket
 held = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
 print(*("127.0.0.1:%d" % s.getsockname()[1] for s in held))')
+read -r admin inference keyed_admin keyed_inference <<<"$free"
 
 # Keys have a daemon of their own: what limits them would limit the demo's traffic.
 printf 'sk-of-alice # alice\nsk-of-bob # bob\n' >"$scratch/keys"
